@@ -1,0 +1,2 @@
+//! Measures compere beside its peers.
+fn main() {}

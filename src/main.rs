@@ -1,0 +1,2 @@
+//! The program; the only place that exits the process.
+fn main() {}

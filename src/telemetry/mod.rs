@@ -1,0 +1,11 @@
+//! Metrics, rolling quantiles and logs. Knows nothing of ours, so that everything may use it.
+
+pub mod engine;
+
+pub use engine::EngineStats;
+
+/// Bucket edges of latencies that viewers feel, in seconds; 3.4 and 8.1 are the reference system's P50 and P95.
+pub const LATENCY_BUCKETS: &[f64] = &[
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.4, 3.8, 4.2, 4.6,
+    5.0, 5.5, 6.0, 7.0, 8.1, 9.0, 10.0, 12.0, 15.0, 20.0, 30.0, 60.0,
+];

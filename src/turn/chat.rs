@@ -1,0 +1,1 @@
+//! Plain chat completions: a conversation in, text out; no persona, no segments.

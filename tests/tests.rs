@@ -1,0 +1,1 @@
+//! Behaviour of the whole program, one module per subject.
