@@ -7,54 +7,6 @@ pub(crate) const LANES: usize = 16;
 /// `1.5 * 2^23`: adding it rounds to the nearest integer, which then sits in the low bits of the pattern.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
-/// Which instructions the kernels use. All give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Plain Rust.
-    Portable,
-    /// AVX2 with F16C.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Level {
-    /// The best that this machine has.
-    #[must_use]
-    pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
-            let avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            if avx2 && avx512 {
-                return Self::Avx512;
-            }
-            if avx2 {
-                return Self::Avx2;
-            }
-        }
-        Self::Portable
-    }
-
-    /// This level, or the best below it that this machine has.
-    pub(crate) fn checked(self) -> Self {
-        self.min(Self::detect())
-    }
-
-    /// Every level that this machine can run, worst first.
-    #[must_use]
-    pub fn available() -> Vec<Self> {
-        let best = Self::detect();
-        [Self::Portable, Self::Avx2, Self::Avx512]
-            .into_iter()
-            .filter(|&level| level <= best)
-            .collect()
-    }
-}
-
 /// Sixteen f32. Unsafe to use: the instructions must exist on this machine, and pointers must reach all lanes.
 pub(crate) trait Lanes: Copy {
     /// How many rows of two `Lanes` fit the registers beside what a rank update needs.
@@ -257,12 +209,12 @@ fn f32_to_half(value: f32) -> u16 {
     sign | half as u16
 }
 
-/// Compiles `body::<L>(args)` once per level and calls the one for `$level`.
+/// Compiles `body::<L>(args)` once per instruction set and calls the one for `$isa`.
 ///
-/// The features of the call exist, since [`Level::checked`] never exceeds the machine; what the body itself asks of its
-/// pointers is for the caller of the macro to keep.
+/// The features of the call exist, since an [`Isa`](crate::Isa) is only made for what the machine has; what the body
+/// itself asks of its pointers is for the caller of the macro to keep.
 macro_rules! dispatch {
-    ($level:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
+    ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,f16c")]
         unsafe fn avx2($($arg: $ty),*) {
@@ -270,17 +222,17 @@ macro_rules! dispatch {
             unsafe { $body::<$crate::lanes_x86::Avx2>($($arg),*) }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+        #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl")]
         unsafe fn avx512($($arg: $ty),*) {
             // SAFETY: the caller's promise, and this function's features.
             unsafe { $body::<$crate::lanes_x86::Avx512>($($arg),*) }
         }
-        match $level.checked() {
+        match $isa.path() {
             #[cfg(target_arch = "x86_64")]
-            $crate::lanes::Level::Avx2 => avx2($($arg),*),
+            $crate::gemm::isa::Path::Avx2 => avx2($($arg),*),
             #[cfg(target_arch = "x86_64")]
-            $crate::lanes::Level::Avx512 => avx512($($arg),*),
-            _ => $body::<$crate::lanes::Plain>($($arg),*),
+            $crate::gemm::isa::Path::Avx512 => avx512($($arg),*),
+            $crate::gemm::isa::Path::Portable => $body::<$crate::lanes::Plain>($($arg),*),
         }
     }};
 }

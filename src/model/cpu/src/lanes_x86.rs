@@ -224,7 +224,13 @@ impl Lanes for Avx2 {
     }
 }
 
-// SAFETY (of every method): the trait's contract is that AVX-512 F, BW, DQ, VL exist and pointers reach 16 elements.
+#[inline(always)]
+unsafe fn upper(lanes: __m512) -> __m256 {
+    // SAFETY: AVX-512 F by the caller's features.
+    unsafe { _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(lanes))) }
+}
+
+// SAFETY (of every method): the trait's contract is that AVX-512 F, BW and VL exist and pointers reach 16 elements.
 impl Lanes for Avx512 {
     const ROWS: usize = 6;
 
@@ -339,7 +345,7 @@ impl Lanes for Avx512 {
     unsafe fn sum(self) -> f32 {
         // SAFETY: see the impl.
         unsafe {
-            let high = _mm512_extractf32x8_ps::<1>(self.0);
+            let high = upper(self.0);
             sum8(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
         }
     }
@@ -348,7 +354,7 @@ impl Lanes for Avx512 {
     unsafe fn largest(self) -> f32 {
         // SAFETY: see the impl.
         unsafe {
-            let high = _mm512_extractf32x8_ps::<1>(self.0);
+            let high = upper(self.0);
             largest8(_mm256_max_ps(_mm512_castps512_ps256(self.0), high))
         }
     }

@@ -1,6 +1,7 @@
-//! Exponential and SwiGLU of our own: the same bits at every [`Level`], close to one unit in the last place.
+//! Exponential and SwiGLU of our own: the same bits with every [`Isa`], close to one unit in the last place.
 
-use crate::lanes::{LANES, Lanes, Level, ROUND, dispatch};
+use crate::gemm::isa::Isa;
+use crate::lanes::{LANES, Lanes, ROUND, dispatch};
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// High part of ln 2: few enough bits that its product with an exponent is exact.
@@ -69,12 +70,12 @@ pub(crate) fn weight_of(x: f32) -> f32 {
 ///
 /// # Panics
 /// When the lengths differ or are no multiple of 16.
-pub fn swiglu(level: Level, gate: &mut [f32], up: &[f32]) {
+pub fn swiglu(isa: Isa, gate: &mut [f32], up: &[f32]) {
     assert_eq!(gate.len(), up.len());
     assert_eq!(gate.len() % LANES, 0);
     let (gate, up, len) = (gate.as_mut_ptr(), up.as_ptr(), gate.len());
     // SAFETY: both pointers reach `len` elements, a multiple of the lanes.
-    unsafe { dispatch!(level, swiglu_body(gate: *mut f32, up: *const f32, len: usize)) }
+    unsafe { dispatch!(isa, swiglu_body(gate: *mut f32, up: *const f32, len: usize)) }
 }
 
 #[inline(always)]
@@ -130,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn swiglu_is_close_and_the_same_at_every_level() {
+    fn swiglu_is_close_and_the_same_with_every_instruction_set() {
         let gate: Vec<f32> = (0..4096).map(|i| (i as f32 - 2048.0) / 16.0).collect();
         let up: Vec<f32> = (0..4096)
             .map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0)
             .collect();
         let mut plain = gate.clone();
-        swiglu(Level::Portable, &mut plain, &up);
+        swiglu(Isa::available()[0], &mut plain, &up);
         for ((&g, &u), &y) in gate.iter().zip(&up).zip(&plain) {
             let (g, u) = (f64::from(g), f64::from(u));
             let want = g / (1.0 + (-g).exp()) * u;
@@ -145,15 +146,15 @@ mod tests {
                 "{g} {u}: {y} {want}"
             );
         }
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut other = gate.clone();
-            swiglu(level, &mut other, &up);
+            swiglu(isa, &mut other, &up);
             assert!(
                 other
                     .iter()
                     .zip(&plain)
                     .all(|(a, b)| a.to_bits() == b.to_bits()),
-                "{level:?}"
+                "{isa:?}"
             );
         }
     }

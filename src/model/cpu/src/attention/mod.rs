@@ -11,8 +11,9 @@ use std::ops::Range;
 
 pub use plan::{AttentionPlan, PlanError};
 
+use crate::gemm::isa::Isa;
 use crate::kv::{BLOCK_TOKENS, KvCache};
-use crate::lanes::{LANES, Lanes, Level, dispatch};
+use crate::lanes::{LANES, Lanes, dispatch};
 use crate::pool::Pool;
 use crate::rope::{Rope, rotate};
 use crate::shared::Shared;
@@ -51,7 +52,7 @@ pub struct Projections<'a> {
 /// One layer's attention.
 pub struct Attention<'a> {
     /// Instructions to use.
-    pub level: Level,
+    pub isa: Isa,
     /// The batch.
     pub plan: &'a AttentionPlan,
     /// Covers the plan's positions.
@@ -96,7 +97,7 @@ impl Attention<'_> {
             let (attention, input) = (self, &input);
             // SAFETY: the plan has checked that no block is written by two sequences, and the rows of one sequence
             // have different positions; so tasks write different memory, and nothing reads it in this region.
-            unsafe { dispatch!(self.level, store_rows(attention: &Attention<'_>, input: &Projections<'_>, rows: &[Row])) }
+            unsafe { dispatch!(self.isa, store_rows(attention: &Attention<'_>, input: &Projections<'_>, rows: &[Row])) }
         });
     }
 
@@ -132,7 +133,7 @@ impl Attention<'_> {
             // SAFETY: tasks differ in tile, head or part, so they write different parts of `out`; nobody writes the
             // cache in this region.
             unsafe {
-                dispatch!(self.level, run_tile(job: &TileJob<'_>, scratch: &mut ThreadScratch))
+                dispatch!(self.isa, run_tile(job: &TileJob<'_>, scratch: &mut ThreadScratch))
             }
         });
     }

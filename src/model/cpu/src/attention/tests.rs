@@ -40,20 +40,20 @@ struct Piece {
 struct Bench {
     cache: KvCache,
     pool: Pool,
-    level: Level,
+    isa: Isa,
     scratch: AttentionScratch,
     plan: AttentionPlan,
     rope: Rope,
 }
 
 impl Bench {
-    fn new(level: Level, threads: usize) -> Self {
+    fn new(isa: Isa, threads: usize) -> Self {
         let mut rope = Rope::new(DIM, 10_000.0);
         rope.cover(1024);
         Self {
             cache: KvCache::new(SHAPE, 64).unwrap(),
             pool: Pool::new(threads).unwrap(),
-            level,
+            isa,
             scratch: AttentionScratch::default(),
             plan: AttentionPlan::default(),
             rope,
@@ -90,7 +90,7 @@ impl Bench {
         );
         let mut out = vec![f32::NAN; queries.len()];
         Attention {
-            level: self.level,
+            isa: self.isa,
             plan: &self.plan,
             rope: &self.rope,
             cache: &mut self.cache,
@@ -117,12 +117,12 @@ fn bits(rows: &[Vec<f32>]) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// The whole sequence in one step, alone, at the portable level.
+/// The whole sequence in one step, alone, in plain Rust.
 fn alone(tokens: &[u64]) -> Vec<Vec<f32>> {
     let blocks = (0..tokens.len().div_ceil(BLOCK_TOKENS) as u32)
         .rev()
         .collect();
-    Bench::new(Level::Portable, 1).step(&[Piece {
+    Bench::new(Isa::available()[0], 1).step(&[Piece {
         tokens: tokens.to_vec(),
         position: 0,
         blocks,
@@ -181,10 +181,10 @@ fn agrees_with_plain_attention() {
 }
 
 #[test]
-fn every_level_and_thread_count_gives_the_same_bits() {
+fn every_instruction_set_and_thread_count_gives_the_same_bits() {
     let tokens: Vec<u64> = (100..195).collect();
     let want = bits(&alone(&tokens));
-    for level in Level::available() {
+    for isa in Isa::available() {
         for threads in [1, 2, 7] {
             let piece = Piece {
                 tokens: tokens.clone(),
@@ -192,9 +192,9 @@ fn every_level_and_thread_count_gives_the_same_bits() {
                 blocks: vec![5, 4, 9],
             };
             assert_eq!(
-                bits(&Bench::new(level, threads).step(&[piece])),
+                bits(&Bench::new(isa, threads).step(&[piece])),
                 want,
-                "{level:?} {threads}"
+                "{isa:?} {threads}"
             );
         }
     }
@@ -203,7 +203,7 @@ fn every_level_and_thread_count_gives_the_same_bits() {
 #[test]
 fn content_left_in_a_reused_block_changes_nothing() {
     let tokens: Vec<u64> = (0..40).collect();
-    let mut bench = Bench::new(Level::detect(), 2);
+    let mut bench = Bench::new(Isa::best(), 2);
     let whole = Piece {
         tokens: vec![0; 64],
         position: 0,
@@ -259,7 +259,7 @@ proptest! {
     fn batched_chunked_and_shared_equal_alone(s in scenario()) {
         let shared = s.shared_blocks * BLOCK_TOKENS;
         let prefix: Vec<u64> = (0..shared as u64).collect();
-        let mut bench = Bench::new(Level::detect(), s.threads);
+        let mut bench = Bench::new(Isa::best(), s.threads);
         if shared > 0 {
             let blocks = (0..s.shared_blocks as u32).collect();
             bench.step(&[Piece { tokens: prefix.clone(), position: 0, blocks }]);
