@@ -29,13 +29,29 @@ pub struct Product<'a> {
 ///
 /// # Panics
 /// When an output's length or the input's width does not fit, or the input lacks the form that a matrix reads.
-pub fn multiply_all<const N: usize>(pool: &mut Pool, isa: Isa, input: &Activations, products: [Product<'_>; N]) {
+pub fn multiply_all<const N: usize>(
+    pool: &mut Pool,
+    isa: Isa,
+    input: &Activations,
+    products: [Product<'_>; N],
+) {
     let tokens = input.rows();
     let parts = products.map(|product| {
-        assert_eq!(product.out.len(), tokens * product.weights.rows(), "outputs of {:?}", product.weights);
-        (product.weights, OutView::new(product.out, product.weights.rows()))
+        assert_eq!(
+            product.out.len(),
+            tokens * product.weights.rows(),
+            "outputs of {:?}",
+            product.weights
+        );
+        (
+            product.weights,
+            OutView::new(product.out, product.weights.rows()),
+        )
     });
-    let tiles = parts.iter().map(|(weights, _)| weights.tiles()).sum::<usize>();
+    let tiles = parts
+        .iter()
+        .map(|(weights, _)| weights.tiles())
+        .sum::<usize>();
     let chunk = tiles.div_ceil(pool.threads() * TASKS_PER_THREAD).max(1);
     pool.run(tiles.div_ceil(chunk), &|task, _| {
         let mut wanted = task * chunk..tiles.min((task + 1) * chunk);
@@ -43,7 +59,8 @@ pub fn multiply_all<const N: usize>(pool: &mut Pool, isa: Isa, input: &Activatio
             let here = wanted.start.min(weights.tiles())..wanted.end.min(weights.tiles());
             // SAFETY: tasks have different tiles, and each matrix a view of its own.
             unsafe { multiply_on(isa, weights, here, input, 0..tokens, out) };
-            wanted = wanted.start.saturating_sub(weights.tiles())..wanted.end.saturating_sub(weights.tiles());
+            wanted = wanted.start.saturating_sub(weights.tiles())
+                ..wanted.end.saturating_sub(weights.tiles());
         }
     });
 }
@@ -72,10 +89,16 @@ pub fn multiply_gated(pool: &mut Pool, isa: Isa, input: &Activations, product: G
         scratch,
     } = product;
     let (tokens, width) = (input.rows(), gate.rows());
-    assert!(width == up.rows() && width.is_multiple_of(TILE_ROWS), "{gate:?} {up:?}");
+    assert!(
+        width == up.rows() && width.is_multiple_of(TILE_ROWS),
+        "{gate:?} {up:?}"
+    );
     assert!(hidden.len() == tokens * width && scratch.len() == tokens * width);
     let (hidden, scratch) = (OutView::new(hidden, width), OutView::new(scratch, width));
-    let chunk = gate.tiles().div_ceil(pool.threads() * TASKS_PER_THREAD).max(1);
+    let chunk = gate
+        .tiles()
+        .div_ceil(pool.threads() * TASKS_PER_THREAD)
+        .max(1);
     pool.run(gate.tiles().div_ceil(chunk), &|task, _| {
         let tiles = task * chunk..gate.tiles().min((task + 1) * chunk);
         let columns = tiles.start * TILE_ROWS..tiles.end * TILE_ROWS;
@@ -84,7 +107,11 @@ pub fn multiply_gated(pool: &mut Pool, isa: Isa, input: &Activations, product: G
             multiply_on(isa, gate, tiles.clone(), input, 0..tokens, &hidden);
             multiply_on(isa, up, tiles, input, 0..tokens, &scratch);
             for token in 0..tokens {
-                swiglu(isa, hidden.part(token, columns.clone()), scratch.part(token, columns.clone()));
+                swiglu(
+                    isa,
+                    hidden.part(token, columns.clone()),
+                    scratch.part(token, columns.clone()),
+                );
             }
         }
     });
@@ -106,7 +133,13 @@ pub struct NormRows<'a> {
 ///
 /// # Panics
 /// When the lengths are no whole number of rows or the width is no multiple of 32.
-pub fn normalise_rows(pool: &mut Pool, isa: Isa, rows: NormRows<'_>, forms: &[Form], out: &mut Activations) {
+pub fn normalise_rows(
+    pool: &mut Pool,
+    isa: Isa,
+    rows: NormRows<'_>,
+    forms: &[Form],
+    out: &mut Activations,
+) {
     let width = rows.weight.len();
     let count = rows.x.len() / width;
     assert!(rows.x.len() == count * width && rows.delta.len() == rows.x.len());
@@ -129,7 +162,13 @@ pub fn normalise_rows(pool: &mut Pool, isa: Isa, rows: NormRows<'_>, forms: &[Fo
 ///
 /// # Panics
 /// When the length is no whole number of rows or the width is no multiple of 32.
-pub fn quantise_rows(pool: &mut Pool, input: &[f32], width: usize, forms: &[Form], out: &mut Activations) {
+pub fn quantise_rows(
+    pool: &mut Pool,
+    input: &[f32],
+    width: usize,
+    forms: &[Form],
+    out: &mut Activations,
+) {
     let count = input.len() / width;
     assert_eq!(input.len(), count * width);
     let writer = out.writer(count, width, forms);

@@ -132,9 +132,7 @@ impl Attention<'_> {
             let scratch = unsafe { &mut threads.part(thread..thread + 1)[0] };
             // SAFETY: tasks differ in tile, head or part, so they write different parts of `out`; nobody writes the
             // cache in this region.
-            unsafe {
-                dispatch!(self.isa, run_tile(job: &TileJob<'_>, scratch: &mut ThreadScratch))
-            }
+            unsafe { dispatch!(self.isa, run_tile(job: &TileJob<'_>, scratch: &mut ThreadScratch)) }
         });
     }
 }
