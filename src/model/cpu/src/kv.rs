@@ -49,11 +49,18 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// Every head's keys and values start on a cache line.
+const LINE: usize = 64;
+/// What the allocator gives without clearing memory by hand: only then do untouched blocks stay unresident.
+const PLAIN_ALIGN: usize = 16;
+
 /// The pool. Memory of blocks that were never written is reserved, but not resident.
 #[derive(Debug)]
 pub struct KvCache {
-    start: NonNull<u16>,
+    allocation: NonNull<u8>,
     layout: Layout,
+    /// The first line of the allocation.
+    start: NonNull<u16>,
     shape: KvShape,
     blocks: usize,
 }
@@ -89,12 +96,16 @@ impl KvCache {
             .block_bytes()
             .checked_mul(blocks.max(1))
             .ok_or(too_much)?;
-        let layout = Layout::from_size_align(bytes, 64).map_err(|_| too_much)?;
+        let bytes = bytes.checked_add(LINE).ok_or(too_much)?;
+        let layout = Layout::from_size_align(bytes, PLAIN_ALIGN).map_err(|_| too_much)?;
         // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(too_much)?;
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(too_much)?;
+        // SAFETY: moves by less than the line that was asked for on top.
+        let start = unsafe { allocation.add(allocation.align_offset(LINE)) };
         Ok(Self {
-            start: start.cast(),
+            allocation,
             layout,
+            start: start.cast(),
             shape,
             blocks,
         })
@@ -135,7 +146,7 @@ impl KvCache {
 impl Drop for KvCache {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout.
-        unsafe { dealloc(self.start.as_ptr().cast(), self.layout) }
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
