@@ -23,20 +23,21 @@ pub struct Activations {
     quants: Vec<Bytes>,
     /// In the same order.
     scales: Vec<f32>,
-    /// Sums of a block's quants, in the same order.
-    totals: Vec<i32>,
-    /// Those sums times the scale.
+    /// Sums of a block's quants times -8, in the same order: what to add to a product whose weights are moved up by 8.
+    shifts: Vec<i32>,
+    /// Sums of a block's quants times its scale, in the same order.
     sums: Vec<f32>,
     /// `[row][col]`.
     numbers: Vec<f32>,
 }
 
-/// Where the bytes of one panel are; all strides are fixed: [`PANEL`] entries per block.
+/// Where one token's numbers are: those of block `b` at `b * PANEL` entries from here, and the next token's, if it is
+/// of the same panel, one entry further.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Panel {
-    pub(crate) quants: *const i8,
+pub(crate) struct Lane {
+    pub(crate) quants: *const [i8; BLOCK],
     pub(crate) scales: *const f32,
-    pub(crate) totals: *const i32,
+    pub(crate) shifts: *const i32,
     pub(crate) sums: *const f32,
 }
 
@@ -93,7 +94,7 @@ impl Activations {
         };
         self.quants.resize(blocks, Bytes::default());
         self.scales.resize(blocks, 0.0);
-        self.totals.resize(blocks, 0);
+        self.shifts.resize(blocks, 0);
         self.sums.resize(blocks, 0.0);
         let float = forms.contains(&Form::Float);
         self.numbers
@@ -105,7 +106,7 @@ impl Activations {
             float,
             quants: self.quants.as_mut_ptr(),
             scales: self.scales.as_mut_ptr(),
-            totals: self.totals.as_mut_ptr(),
+            shifts: self.shifts.as_mut_ptr(),
             sums: self.sums.as_mut_ptr(),
             numbers: self.numbers.as_mut_ptr(),
             borrow: PhantomData,
@@ -113,13 +114,13 @@ impl Activations {
     }
 
     /// # Panics
-    /// When the rows were not taken as [`Form::Int8`], or the panel does not exist.
-    pub(crate) fn panel(&self, panel: usize) -> Panel {
-        let start = panel * PANEL * (self.cols / BLOCK);
-        Panel {
+    /// When the rows were not taken as [`Form::Int8`], or the row does not exist.
+    pub(crate) fn lane(&self, row: usize) -> Lane {
+        let start = row / PANEL * PANEL * (self.cols / BLOCK) + row % PANEL;
+        Lane {
             quants: self.quants[start..].as_ptr().cast(),
             scales: self.scales[start..].as_ptr(),
-            totals: self.totals[start..].as_ptr(),
+            shifts: self.shifts[start..].as_ptr(),
             sums: self.sums[start..].as_ptr(),
         }
     }
@@ -148,7 +149,7 @@ pub struct RowWriter<'a> {
     float: bool,
     quants: *mut Bytes,
     scales: *mut f32,
-    totals: *mut i32,
+    shifts: *mut i32,
     sums: *mut f32,
     numbers: *mut f32,
     borrow: PhantomData<&'a mut Activations>,
@@ -190,7 +191,7 @@ impl RowWriter<'_> {
                 let quants = &mut (*self.quants.add(place)).0;
                 let (scale, total) = quantise_block(block, quants);
                 self.scales.add(place).write(scale);
-                self.totals.add(place).write(total);
+                self.shifts.add(place).write(-8 * total);
                 self.sums.add(place).write(scale * total as f32);
             }
         }

@@ -47,9 +47,9 @@ impl Layout {
         let (block_quants, block_scales) = match kind {
             WeightKind::F32 => (TILE_ROWS * 4, 0),
             WeightKind::F16 => (TILE_ROWS * 2, 0),
-            WeightKind::Q8_0 => block_sizes::<Q8_0>(),
-            WeightKind::Q4_0 => block_sizes::<Q4_0>(),
-            WeightKind::Q4_1 => block_sizes::<Q4_1>(),
+            WeightKind::Q8_0 => (Q8_0::BLOCK_QUANTS, Q8_0::BLOCK_SCALES),
+            WeightKind::Q4_0 => (Q4_0::BLOCK_QUANTS, Q4_0::BLOCK_SCALES),
+            WeightKind::Q4_1 => (Q4_1::BLOCK_QUANTS, Q4_1::BLOCK_SCALES),
         };
         let blocks = cols / kind.block();
         let scales = blocks.checked_mul(block_quants)?;
@@ -61,11 +61,6 @@ impl Layout {
             tile: tile.checked_next_multiple_of(LINE)?,
         })
     }
-}
-
-const fn block_sizes<F: Format>() -> (usize, usize) {
-    let numbers = if F::MIN { 2 } else { 1 };
-    (TILE_ROWS * BLOCK * F::BITS / 8, TILE_ROWS * 2 * numbers)
 }
 
 impl std::fmt::Debug for Matrix {

@@ -2,9 +2,9 @@
 //! block (8 sums of 2 * 15 * 127), so they are widened once; those of bytes are widened at every step.
 
 use std::arch::x86_64::*;
-use std::ops::Range;
 
-use super::Piece;
+use super::Tile;
+use super::scratch::Scratch;
 use crate::activations::PANEL;
 use crate::matrix::TILE_ROWS;
 use crate::quant::{BLOCK, Format};
@@ -12,76 +12,69 @@ use crate::quant::{BLOCK, Format};
 /// Steps of four inputs per block.
 const STEPS: usize = BLOCK / 4;
 
-/// # Safety
-/// Pointers of `piece` are valid for its blocks and for the tokens `lanes`, nobody else writes their outputs, and the
-/// processor has the features.
-#[target_feature(enable = "avx2,f16c")]
-pub(super) unsafe fn tile<F: Format>(piece: &Piece, lanes: Range<usize>) {
-    let mut lane = lanes.start;
-    while lane < lanes.end {
-        // SAFETY: the lanes are of the caller's range.
-        lane += unsafe {
-            match lanes.end - lane {
-                4.. => halves_of_tile::<F, 4>(piece, lane),
-                2.. => halves_of_tile::<F, 2>(piece, lane),
-                _ => halves_of_tile::<F, 1>(piece, lane),
-            }
-        };
-    }
-}
+/// Tokens computed together.
+const TOKENS: usize = 4;
 
-#[inline]
+/// # Safety
+/// Pointers of `tile` are valid for its blocks, its tokens exist, nobody else writes their outputs, and the processor
+/// has the features.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn halves_of_tile<F: Format, const T: usize>(piece: &Piece, lane: usize) -> usize {
-    // SAFETY: as the caller's.
-    unsafe {
-        tokens::<F, T>(piece, lane, 0);
-        tokens::<F, T>(piece, lane, TILE_ROWS / 2);
+pub(super) unsafe fn tile<F: Format>(tile: &Tile<'_>, _scratch: &mut Scratch) {
+    for (token, count) in tile.steps(TOKENS) {
+        for half in [0, TILE_ROWS / 2] {
+            // SAFETY: the tokens are of one panel and of the tile's range.
+            unsafe {
+                match count {
+                    1 => tokens::<F, 1>(tile, token, half),
+                    2 => tokens::<F, 2>(tile, token, half),
+                    3 => tokens::<F, 3>(tile, token, half),
+                    _ => tokens::<F, TOKENS>(tile, token, half),
+                }
+            }
+        }
     }
-    T
 }
 
 /// Computes `T` tokens for the eight rows from `half`.
+///
+/// # Safety
+/// `token .. token + T` are of one panel and of the tile's range.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn tokens<F: Format, const T: usize>(piece: &Piece, lane: usize, half: usize) {
+unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize, half: usize) {
+    let lane = tile.input.lane(token);
     let mut y = [_mm256_setzero_ps(); T];
-    for block in 0..piece.blocks {
-        let place = block * PANEL + lane;
-        // SAFETY: the block exists in the tile and in the panel, and `lane + T` is at most `PANEL`.
+    for block in 0..tile.blocks {
+        let place = block * PANEL;
+        // SAFETY: the block exists in the tile, and a panel holds `PANEL` entries for each block.
         unsafe {
-            let quants = piece
-                .quants
-                .add(block * (TILE_ROWS * BLOCK * F::BITS / 8) + 4 * half);
-            let inputs = piece.panel.quants.add(place * BLOCK).cast::<i32>();
+            let quants = tile.quants.add(block * F::BLOCK_QUANTS + 4 * half);
+            let inputs = lane.quants.add(place).cast::<i32>();
             let sums = if F::BITS == 8 {
                 bytes::<T>(quants, inputs)
             } else {
                 nibbles::<T>(quants, inputs)
             };
-            let scales = piece
-                .scales
-                .add(block * if F::MIN { 4 * TILE_ROWS } else { 2 * TILE_ROWS } + 2 * half);
+            let scales = tile.scales.add(block * F::BLOCK_SCALES + 2 * half);
             let scale = halves(scales);
             for (t, y) in y.iter_mut().enumerate() {
                 let mut sum = sums[t];
                 if F::OFFSET != 0 {
-                    let offset = F::OFFSET * *piece.panel.totals.add(place + t);
-                    sum = _mm256_sub_epi32(sum, _mm256_set1_epi32(offset));
+                    const { assert!(F::OFFSET == 0 || F::OFFSET == 8) };
+                    sum = _mm256_add_epi32(sum, _mm256_set1_epi32(*lane.shifts.add(place + t)));
                 }
-                let factor =
-                    _mm256_mul_ps(scale, _mm256_set1_ps(*piece.panel.scales.add(place + t)));
+                let factor = _mm256_mul_ps(scale, _mm256_set1_ps(*lane.scales.add(place + t)));
                 *y = _mm256_add_ps(*y, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum)));
                 if F::MIN {
-                    let sum = _mm256_set1_ps(*piece.panel.sums.add(place + t));
+                    let sum = _mm256_set1_ps(*lane.sums.add(place + t));
                     *y = _mm256_add_ps(*y, _mm256_mul_ps(halves(scales.add(2 * TILE_ROWS)), sum));
                 }
             }
         }
     }
-    let rows = piece.rows.saturating_sub(half).min(8);
+    let rows = tile.rows.saturating_sub(half).min(8);
     for (t, y) in y.into_iter().enumerate() {
-        let out = piece.out.wrapping_add((lane + t) * piece.stride + half);
+        let out = tile.place(token + t).wrapping_add(half);
         // SAFETY: only rows that exist are stored, and they have their places.
         unsafe {
             if rows == 8 {
