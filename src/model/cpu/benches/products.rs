@@ -2,13 +2,15 @@
 //! of a model that did nothing else. `cargo bench -p compere-cpu --bench products [-- PATH]`
 #![allow(clippy::print_stdout, reason = "a command's output")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use compere_cpu::{Activations, Form, Isa, Matrix, OutView, WeightKind, multiply_on};
 
 const LAYERS: usize = 30;
-/// How long each figure is sought. The best time of every product counts, since other work on the machine only adds.
+/// Tiles that are timed together.
+const TASK: usize = 6;
+/// How long each figure is sought. The best time of every part counts, since other work on the machine only adds.
 const BUDGET: Duration = Duration::from_millis(2500);
 
 /// Products that read one input: their weights, and whether a prompt needs them for its last token only.
@@ -44,89 +46,97 @@ fn model() -> Vec<Group> {
     groups
 }
 
-/// Lets threads go on together.
-struct Barrier {
-    threads: usize,
-    arrived: AtomicUsize,
-}
-
-impl Barrier {
-    fn wait(&self, round: &mut usize) {
-        *round += 1;
-        self.arrived.fetch_add(1, Ordering::AcqRel);
-        let mut spins = 0_u32;
-        while self.arrived.load(Ordering::Acquire) < *round * self.threads {
-            spins += 1;
-            if spins.is_multiple_of(4096) {
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
-        }
-    }
-}
-
-/// Seconds of the model's inputs' quantising and of its products, each the sum of the bests.
+/// Seconds of quantising the model's inputs and of its products on the slowest thread: sums of each part's best time.
 fn time(isa: Isa, model: &[Group], tokens: usize, prompt: bool, threads: usize) -> (f64, f64) {
     let count = |group: &Group| if group.last_only && prompt { 1 } else { tokens };
     let numbers: Vec<f32> = (0..tokens * 1536)
         .map(|i| (i % 97) as f32 / 97.0 - 0.5)
         .collect();
     let mut inputs: Vec<Activations> = model.iter().map(|_| Activations::new()).collect();
+    let mut quantising = Bests::default();
+    for _ in 0..5 {
+        for (group, input) in model.iter().zip(&mut inputs) {
+            let (rows, cols) = (count(group), group.weights[0].cols());
+            quantising.time(|| input.quantise(rows, cols, &numbers[..rows * cols], &[Form::Int8]));
+        }
+        quantising.rewind();
+    }
     let most = model
         .iter()
         .flat_map(|g| g.weights.iter().map(move |w| w.rows() * count(g)))
         .max();
     let mut outs = vec![0.0; most.expect("a model has weights")];
-    let mut quantised = vec![f64::INFINITY; model.len()];
-    let mut multiplied = vec![f64::INFINITY; model.len()];
-    let start = Instant::now();
-    while start.elapsed() < BUDGET {
-        for ((group, input), best) in model.iter().zip(&mut inputs).zip(&mut quantised) {
-            let (rows, cols) = (count(group), group.weights[0].cols());
-            let begun = Instant::now();
-            input.quantise(rows, cols, &numbers[..rows * cols], &[Form::Int8]);
-            *best = begun.elapsed().as_secs_f64().min(*best);
+    let out = Out(&raw mut outs[..]);
+    let work = |thread: usize, out: *mut [f32]| {
+        let tasks = tasks(model, thread, threads);
+        let mut bests = Bests::default();
+        let start = Instant::now();
+        while start.elapsed() < BUDGET {
+            for (group, weights, tiles) in &tasks {
+                let input = &inputs[*group];
+                // SAFETY: the buffer outlives the threads, which have tiles of their own.
+                bests.time(|| unsafe {
+                    let view = OutView::new(&mut *out, weights.rows());
+                    multiply_on(isa, weights, tiles.clone(), input, 0..input.rows(), &view);
+                });
+            }
+            bests.rewind();
         }
-        let pass = |thread: usize, barrier: &Barrier, out: *mut [f32]| {
-            let mut round = 0;
-            barrier.wait(&mut round);
-            let mut times = Vec::with_capacity(model.len());
-            for (group, input) in model.iter().zip(&inputs) {
-                let begun = Instant::now();
-                for weights in &group.weights {
-                    // SAFETY: the buffer outlives the pass, and threads have tiles of their own.
-                    unsafe {
-                        let out = OutView::new(&mut *out, weights.rows());
-                        let tiles = weights.tiles() * thread / threads
-                            ..weights.tiles() * (thread + 1) / threads;
-                        multiply_on(isa, weights, tiles, input, 0..input.rows(), &out);
-                    }
-                }
-                barrier.wait(&mut round);
-                times.push(begun.elapsed().as_secs_f64());
-            }
-            times
-        };
-        let barrier = Barrier {
-            threads,
-            arrived: AtomicUsize::new(0),
-        };
-        let out = Out(&raw mut outs[..]);
-        let times = std::thread::scope(|scope| {
-            for thread in 1..threads {
-                let (pass, barrier, out) = (&pass, &barrier, &out);
-                scope.spawn(move || pass(thread, barrier, out.0));
-            }
-            pass(0, &barrier, out.0)
-        });
-        for (best, time) in multiplied.iter_mut().zip(times) {
-            *best = time.min(*best);
+        bests.sum()
+    };
+    let products = std::thread::scope(|scope| {
+        let (work, out) = (&work, &out);
+        let others: Vec<_> = (1..threads)
+            .map(|thread| scope.spawn(move || work(thread, out.0)))
+            .collect();
+        let mine = work(0, out.0);
+        others
+            .into_iter()
+            .map(|other| other.join().expect("no panic"))
+            .fold(mine, f64::max)
+    });
+    (quantising.sum() / threads as f64, products)
+}
+
+/// A thread's share: index of the input, weights, tiles.
+fn tasks(model: &[Group], thread: usize, threads: usize) -> Vec<(usize, &Matrix, Range<usize>)> {
+    let mut tasks = Vec::new();
+    for (index, group) in model.iter().enumerate() {
+        for weights in &group.weights {
+            let end = weights.tiles() * (thread + 1) / threads;
+            let starts = (weights.tiles() * thread / threads..end).step_by(TASK);
+            tasks.extend(starts.map(|first| (index, weights, first..end.min(first + TASK))));
         }
     }
-    (
-        quantised.iter().sum::<f64>() / threads as f64,
-        multiplied.iter().sum(),
-    )
+    tasks
+}
+
+/// The best time of each part of a repeated sequence.
+#[derive(Default)]
+struct Bests {
+    seconds: Vec<f64>,
+    next: usize,
+}
+
+impl Bests {
+    fn time(&mut self, part: impl FnOnce()) {
+        let begun = Instant::now();
+        part();
+        let seconds = begun.elapsed().as_secs_f64();
+        match self.seconds.get_mut(self.next) {
+            Some(best) => *best = seconds.min(*best),
+            None => self.seconds.push(seconds),
+        }
+        self.next += 1;
+    }
+
+    fn rewind(&mut self) {
+        self.next = 0;
+    }
+
+    fn sum(&self) -> f64 {
+        self.seconds.iter().sum()
+    }
 }
 
 struct Out(*mut [f32]);

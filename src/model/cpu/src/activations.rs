@@ -1,5 +1,5 @@
-//! Inputs of matrix products: bytes with a scale per 32, laid out in panels of 16 tokens, and for float weights the
-//! numbers themselves.
+//! Inputs of matrix products: bytes with a scale per 32, laid out in panels of a few tokens, and for float weights
+//! the numbers themselves.
 //!
 //! Quantising depends on nothing but the row itself, so a token's product is the same in every batch.
 
@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 
 use crate::quant::{BLOCK, Form};
 
-/// Tokens per panel.
-pub(crate) const PANEL: usize = 16;
+/// Tokens per panel: a whole number of times as many as any path computes together.
+pub(crate) const PANEL: usize = 12;
 
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(32))]

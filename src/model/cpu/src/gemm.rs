@@ -8,7 +8,6 @@
 mod float;
 pub(crate) mod isa;
 mod portable;
-mod scratch;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +23,6 @@ use crate::activations::{Activations, PANEL};
 use crate::matrix::{Matrix, TILE_ROWS};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 use isa::{Isa, Path};
-use scratch::Scratch;
 
 /// Where products go: output `row` of `token` is element `token * stride + row` of a borrowed slice. Threads may share
 /// a view, each computing tiles or tokens of its own.
@@ -198,7 +196,6 @@ unsafe fn blocks<F: Format>(
     out: &OutView<'_>,
 ) {
     let layout = weights.layout();
-    let mut scratch = Scratch::default();
     for index in tiles {
         let bytes = weights.tile(index);
         let row = index * TILE_ROWS;
@@ -218,9 +215,9 @@ unsafe fn blocks<F: Format>(
             match path {
                 Path::Portable => portable::tile::<F>(&tile),
                 #[cfg(target_arch = "x86_64")]
-                Path::Avx2 => avx2::tile::<F>(&tile, &mut scratch),
+                Path::Avx2 => avx2::tile::<F>(&tile),
                 #[cfg(target_arch = "x86_64")]
-                Path::Avx512 => avx512::tile::<F>(&tile, &mut scratch),
+                Path::Avx512 => avx512::tile::<F>(&tile),
             }
         }
     }
