@@ -5,7 +5,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use compere_cpu::{Activations, Form, Isa, Matrix, OutView, WeightKind, multiply_on};
+use compere_cpu::{
+    Activations, Arena, Form, Isa, Matrix, OutView, Packer, WeightKind, multiply_on,
+};
 
 const LAYERS: usize = 30;
 /// Tiles that are timed together.
@@ -19,7 +21,7 @@ struct Group {
     last_only: bool,
 }
 
-fn matrix(kind: WeightKind, rows: usize, cols: usize) -> Matrix {
+fn matrix(arena: &mut Arena, kind: WeightKind, rows: usize, cols: usize) -> Matrix {
     let mut state = 1_u32;
     let bytes: Vec<u8> = (0..rows * cols / kind.block() * kind.block_bytes())
         .map(|_| {
@@ -27,22 +29,28 @@ fn matrix(kind: WeightKind, rows: usize, cols: usize) -> Matrix {
             (state >> 24) as u8 & 0x3f // scales stay finite
         })
         .collect();
-    Matrix::pack(kind, rows, cols, &bytes).expect("the sizes agree")
+    let mut packer = Packer::new_in(arena, kind, rows, cols).expect("whole blocks");
+    packer.push(&bytes).expect("whole rows");
+    packer.finish().expect("all rows")
 }
 
 fn model() -> Vec<Group> {
-    let q4 = |rows, cols| matrix(WeightKind::Q4_1, rows, cols);
-    let group = |weights, last_only| Group { weights, last_only };
-    let layer = || {
-        [
-            group(vec![q4(576, 576), q4(192, 576), q4(192, 576)], false),
-            group(vec![q4(576, 576)], false),
-            group(vec![q4(1536, 576), q4(1536, 576)], false),
-            group(vec![q4(576, 1536)], false),
-        ]
+    let mut arena = Arena::new();
+    let mut group = |kind, rows: &[usize], cols, last_only| Group {
+        weights: rows
+            .iter()
+            .map(|rows| matrix(&mut arena, kind, *rows, cols))
+            .collect(),
+        last_only,
     };
-    let mut groups: Vec<Group> = (0..LAYERS).flat_map(|_| layer()).collect();
-    groups.push(group(vec![matrix(WeightKind::Q8_0, 49152, 576)], true));
+    let mut groups = Vec::new();
+    for _ in 0..LAYERS {
+        groups.push(group(WeightKind::Q4_1, &[576, 192, 192], 576, false));
+        groups.push(group(WeightKind::Q4_1, &[576], 576, false));
+        groups.push(group(WeightKind::Q4_1, &[1536, 1536], 576, false));
+        groups.push(group(WeightKind::Q4_1, &[576], 1536, false));
+    }
+    groups.push(group(WeightKind::Q8_0, &[49152], 576, true));
     groups
 }
 
