@@ -5,6 +5,7 @@
 
 use std::marker::PhantomData;
 
+use crate::gemm::isa::{Isa, Path};
 use crate::quant::{BLOCK, Form};
 
 /// Tokens per panel: a whole number of times as many as any path computes together.
@@ -81,6 +82,10 @@ impl Activations {
     /// # Panics
     /// When [`Form::Int8`] is asked for and `cols` is not a multiple of [`BLOCK`].
     pub fn writer(&mut self, rows: usize, cols: usize, forms: &[Form]) -> RowWriter<'_> {
+        self.writer_on(Isa::best(), rows, cols, forms)
+    }
+
+    fn writer_on(&mut self, isa: Isa, rows: usize, cols: usize, forms: &[Form]) -> RowWriter<'_> {
         (self.rows, self.cols) = (rows, cols);
         let int8 = forms.contains(&Form::Int8);
         assert!(
@@ -100,6 +105,7 @@ impl Activations {
         self.numbers
             .resize(if float { rows * cols } else { 0 }, 0.0);
         RowWriter {
+            path: isa.path(),
             rows,
             cols,
             int8,
@@ -143,6 +149,7 @@ impl Activations {
 /// Sets the rows of an [`Activations`]; threads may share it, each setting rows of its own.
 #[derive(Debug)]
 pub struct RowWriter<'a> {
+    path: Path,
     rows: usize,
     cols: usize,
     int8: bool,
@@ -181,12 +188,34 @@ impl RowWriter<'_> {
         if !self.int8 {
             return;
         }
-        let blocks = self.cols / BLOCK;
-        let first = row / PANEL * PANEL * blocks + row % PANEL;
+        // SAFETY: the row was checked, nobody else has it, and a path is only made when the processor has its
+        // instructions.
+        unsafe {
+            match self.path {
+                Path::Portable => self.set_blocks(row, input),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx2 | Path::Avx512 => self.set_blocks_avx2(row, input),
+            }
+        }
+    }
+
+    /// The same code, compiled for wider vectors.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn set_blocks_avx2(&self, row: usize, input: &[f32]) {
+        // SAFETY: as the caller's.
+        unsafe { self.set_blocks(row, input) }
+    }
+
+    /// # Safety
+    /// The row exists, is as long as `input`, is held as int8, and nobody else has it.
+    #[inline(always)]
+    unsafe fn set_blocks(&self, row: usize, input: &[f32]) {
+        let first = row / PANEL * PANEL * (self.cols / BLOCK) + row % PANEL;
         for (index, block) in input.as_chunks::<BLOCK>().0.iter().enumerate() {
             let place = first + index * PANEL;
-            // SAFETY: `place` is below `rows` rounded up to panels, times `blocks`, which all four vectors hold; and
-            // nobody else has this row (the caller's promise).
+            // SAFETY: `place` is below `rows` rounded up to panels, times the blocks of a row, which all four vectors
+            // hold; and nobody else has this row (the caller's promise).
             unsafe {
                 let quants = &mut (*self.quants.add(place)).0;
                 let (scale, total) = quantise_block(block, quants);
@@ -207,7 +236,7 @@ const TINY: f32 = f32::MIN_POSITIVE * 128.0;
 
 /// Quantises to -127..=127; returns the scale and the sum of the quants. A block that holds an infinity or NaN gets
 /// a NaN for its scale, so that the fault stays visible in every product.
-#[inline]
+#[inline(always)]
 fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
     // As integers, absolute values order like numbers, with infinity and NaN above all: the order of the maxima
     // cannot matter.
@@ -231,4 +260,63 @@ fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
         total += rounded;
     }
     (largest / 127.0, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers of every magnitude, among them what no model should produce.
+    fn number() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            20 => -1.0..1.0_f32,
+            4 => any::<f32>(),
+            1 => Just(0.0_f32),
+            1 => Just(f32::MAX),
+            1 => Just(f32::MIN_POSITIVE / 4.0),
+        ]
+    }
+
+    fn held(isa: Isa, input: &[f32]) -> (Vec<[i8; BLOCK]>, Vec<u32>, Vec<i32>, Vec<u32>) {
+        let mut activations = Activations::new();
+        let writer = activations.writer_on(isa, 1, input.len(), &[Form::Int8]);
+        // SAFETY: one thread.
+        unsafe { writer.set(0, input) };
+        let bits = |numbers: &[f32]| numbers.iter().step_by(PANEL).map(|x| x.to_bits()).collect();
+        (
+            activations
+                .quants
+                .iter()
+                .step_by(PANEL)
+                .map(|bytes| bytes.0)
+                .collect(),
+            bits(&activations.scales),
+            activations.shifts.iter().step_by(PANEL).copied().collect(),
+            bits(&activations.sums),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_quantises_to_the_same_bits(input in prop::collection::vec(number(), 3 * BLOCK)) {
+            let expected = held(Isa::available()[0], &input);
+            for isa in Isa::available() {
+                prop_assert_eq!(&held(isa, &input), &expected, "{}", isa.name());
+            }
+        }
+
+        #[test]
+        fn quants_are_the_nearest_to_the_input(input in prop::collection::vec(-1e3..1e3_f32, BLOCK)) {
+            let (quants, scales, shifts, sums) = held(Isa::best(), &input);
+            let scale = f32::from_bits(scales[0]);
+            for (quant, x) in quants[0].iter().zip(&input) {
+                prop_assert!((f32::from(*quant) * scale - x).abs() <= scale * 0.5001, "{} for {}", quant, x);
+            }
+            let total: i32 = quants[0].iter().map(|quant| i32::from(*quant)).sum();
+            prop_assert_eq!(shifts[0], -8 * total);
+            prop_assert_eq!(f32::from_bits(sums[0]), scale * total as f32);
+        }
+    }
 }
