@@ -196,7 +196,9 @@ unsafe fn blocks<F: Format>(
     out: &OutView<'_>,
 ) {
     let layout = weights.layout();
-    for index in tiles {
+    let parts =
+        chunks(tokens).flat_map(|tokens| tiles.clone().map(move |tile| (tokens.clone(), tile)));
+    for (tokens, index) in parts {
         let bytes = weights.tile(index);
         let row = index * TILE_ROWS;
         let tile = Tile {
@@ -204,7 +206,7 @@ unsafe fn blocks<F: Format>(
             scales: bytes[layout.scales..].as_ptr(),
             blocks: weights.cols() / BLOCK,
             input,
-            tokens: tokens.clone(),
+            tokens,
             out: out.start.wrapping_add(row),
             stride: out.stride,
             rows: TILE_ROWS.min(weights.rows() - row),
@@ -221,4 +223,13 @@ unsafe fn blocks<F: Format>(
             }
         }
     }
+}
+
+/// Tokens that all tiles are multiplied with before the next ones' turn: their inputs stay in the second-level cache.
+const CHUNK: usize = 8 * PANEL;
+
+/// Parts of `tokens`, cut between panels.
+fn chunks(tokens: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let cuts = tokens.start / CHUNK..tokens.end.div_ceil(CHUNK);
+    cuts.map(move |cut| tokens.start.max(cut * CHUNK)..tokens.end.min((cut + 1) * CHUNK))
 }
