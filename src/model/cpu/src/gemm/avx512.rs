@@ -10,7 +10,7 @@ use crate::quant::{BLOCK, Format};
 /// Steps of four inputs per block.
 const STEPS: usize = BLOCK / 4;
 
-/// Tokens computed together: their sums and a block's weights fill the registers.
+/// Tokens computed together: an integer and a float sum of each fill most of the 32 registers.
 const TOKENS: usize = 12;
 
 /// How far ahead of its use a tile is fetched, bytes: what memory delivers in its latency, measured.
