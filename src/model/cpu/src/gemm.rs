@@ -19,7 +19,7 @@ mod avx512;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, PANEL, Panel};
+use crate::activations::{Activations, PANEL};
 use crate::matrix::{Matrix, TILE_ROWS};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 use isa::{Isa, Path};
@@ -72,17 +72,38 @@ impl<'a> OutView<'a> {
     }
 }
 
-/// One tile and the tokens of one panel.
-struct Piece {
+/// One tile of a block-quantised matrix, and where its products go.
+struct Tile<'a> {
     quants: *const u8,
     scales: *const u8,
     blocks: usize,
-    panel: Panel,
-    /// Place of the tile's first row for token 0 of the panel, which need not be inside the view.
+    input: &'a Activations,
+    tokens: Range<usize>,
+    /// Place of the tile's first row for token 0, which need not be inside the view.
     out: *mut f32,
     stride: usize,
     /// Rows of the tile that exist.
     rows: usize,
+}
+
+impl Tile<'_> {
+    /// Steps through the tokens, at most `most` at a time and never across panels: `(first, count)`.
+    #[inline]
+    fn steps(&self, most: usize) -> impl Iterator<Item = (usize, usize)> {
+        let mut token = self.tokens.start;
+        let end = self.tokens.end;
+        std::iter::from_fn(move || {
+            let first = token;
+            token += most.min(end - first).min(PANEL - first % PANEL);
+            (token > first).then_some((first, token - first))
+        })
+    }
+
+    /// Place of the tile's first row for `token`.
+    #[inline]
+    fn place(&self, token: usize) -> *mut f32 {
+        self.out.wrapping_add(token * self.stride)
+    }
 }
 
 /// All outputs of `weights` for all tokens of `input`, on this thread: output `row` of `token` goes to
@@ -195,32 +216,40 @@ unsafe fn blocks<F: Format>(
     out: &OutView<'_>,
 ) {
     let layout = weights.layout();
-    for tile in tiles {
-        let bytes = weights.tile(tile);
-        let row = tile * TILE_ROWS;
-        for panel in tokens.start / PANEL..tokens.end.div_ceil(PANEL) {
-            let first = panel * PANEL;
-            let piece = Piece {
-                quants: bytes.as_ptr(),
-                scales: bytes[layout.scales..].as_ptr(),
-                blocks: weights.cols() / BLOCK,
-                panel: input.panel(panel),
-                out: out.start.wrapping_add(first * out.stride + row),
-                stride: out.stride,
-                rows: TILE_ROWS.min(weights.rows() - row),
-            };
-            let lanes = tokens.start.max(first) - first..tokens.end.min(first + PANEL) - first;
-            // SAFETY: the lanes are tokens of the caller's range, so they and their outputs exist; a path is only
-            // made when the processor has its instructions.
-            unsafe {
-                match path {
-                    Path::Portable => portable::tile::<F>(&piece, lanes),
-                    #[cfg(target_arch = "x86_64")]
-                    Path::Avx2 => avx2::tile::<F>(&piece, lanes),
-                    #[cfg(target_arch = "x86_64")]
-                    Path::Avx512 => avx512::tile::<F>(&piece, lanes),
-                }
+    let parts =
+        chunks(tokens).flat_map(|tokens| tiles.clone().map(move |tile| (tokens.clone(), tile)));
+    for (tokens, index) in parts {
+        let bytes = weights.tile(index);
+        let row = index * TILE_ROWS;
+        let tile = Tile {
+            quants: bytes.as_ptr(),
+            scales: bytes[layout.scales..].as_ptr(),
+            blocks: weights.cols() / BLOCK,
+            input,
+            tokens,
+            out: out.start.wrapping_add(row),
+            stride: out.stride,
+            rows: TILE_ROWS.min(weights.rows() - row),
+        };
+        // SAFETY: tokens and outputs exist by the caller's promise; a path is only made when the processor has its
+        // instructions.
+        unsafe {
+            match path {
+                Path::Portable => portable::tile::<F>(&tile),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx2 => avx2::tile::<F>(&tile),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx512 => avx512::tile::<F>(&tile),
             }
         }
     }
+}
+
+/// Tokens that all tiles are multiplied with before the next ones' turn: their inputs stay in the second-level cache.
+const CHUNK: usize = 8 * PANEL;
+
+/// Parts of `tokens`, cut between panels.
+fn chunks(tokens: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let cuts = tokens.start / CHUNK..tokens.end.div_ceil(CHUNK);
+    cuts.map(move |cut| tokens.start.max(cut * CHUNK)..tokens.end.min((cut + 1) * CHUNK))
 }

@@ -30,6 +30,7 @@ pub use linear::{
 pub use math::swiglu;
 pub use matrix::{Matrix, TILE_ROWS};
 pub use norm::add_and_normalise;
+pub use pack::arena::Arena;
 pub use pack::{PackError, Packer};
 pub use pool::Pool;
 pub use quant::{BLOCK, Form, WeightKind};

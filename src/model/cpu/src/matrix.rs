@@ -6,6 +6,7 @@
 //! after the lines of all blocks, for each block 16 f16 scales and, where the kind has them, 16 f16 minima.
 //! A tile of a float kind holds the 16 rows' numbers for input 0, then for input 1, and so on.
 
+use crate::pack::arena::{Arena, Region};
 use crate::pack::{PackError, Packer};
 use crate::quant::half::to_f32;
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
@@ -16,17 +17,13 @@ pub const TILE_ROWS: usize = 16;
 /// Bytes of a cache line; tiles start on one.
 const LINE: usize = 64;
 
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; LINE]);
-
 /// Weights of one linear map: `rows` output features by `cols` input features.
 pub struct Matrix {
     kind: WeightKind,
     rows: usize,
     cols: usize,
     layout: Layout,
-    lines: Vec<Line>,
+    region: Region,
 }
 
 /// Where things lie in a tile, in bytes.
@@ -47,9 +44,9 @@ impl Layout {
         let (block_quants, block_scales) = match kind {
             WeightKind::F32 => (TILE_ROWS * 4, 0),
             WeightKind::F16 => (TILE_ROWS * 2, 0),
-            WeightKind::Q8_0 => block_sizes::<Q8_0>(),
-            WeightKind::Q4_0 => block_sizes::<Q4_0>(),
-            WeightKind::Q4_1 => block_sizes::<Q4_1>(),
+            WeightKind::Q8_0 => (Q8_0::BLOCK_QUANTS, Q8_0::BLOCK_SCALES),
+            WeightKind::Q4_0 => (Q4_0::BLOCK_QUANTS, Q4_0::BLOCK_SCALES),
+            WeightKind::Q4_1 => (Q4_1::BLOCK_QUANTS, Q4_1::BLOCK_SCALES),
         };
         let blocks = cols / kind.block();
         let scales = blocks.checked_mul(block_quants)?;
@@ -63,11 +60,6 @@ impl Layout {
     }
 }
 
-const fn block_sizes<F: Format>() -> (usize, usize) {
-    let numbers = if F::MIN { 2 } else { 1 };
-    (TILE_ROWS * BLOCK * F::BITS / 8, TILE_ROWS * 2 * numbers)
-}
-
 impl std::fmt::Debug for Matrix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Matrix({:?}, {} x {})", self.kind, self.rows, self.cols)
@@ -75,7 +67,7 @@ impl std::fmt::Debug for Matrix {
 }
 
 impl Matrix {
-    /// Packs `bytes`, the matrix in the layout of a GGUF file: row after row.
+    /// Packs `bytes`, the matrix in the layout of a GGUF file: row after row. [`Packer`] does so in pieces.
     ///
     /// # Errors
     /// When the bytes are not `rows` whole rows of `cols` weights (see [`PackError`]).
@@ -95,11 +87,16 @@ impl Matrix {
         packer.finish()
     }
 
-    /// `None` if the shape is empty or its bytes cannot be counted.
-    pub(crate) fn zeroed(kind: WeightKind, rows: usize, cols: usize) -> Option<Self> {
+    /// `None` if the shape is empty or there is no memory of its size.
+    pub(crate) fn zeroed(
+        arena: &mut Arena,
+        kind: WeightKind,
+        rows: usize,
+        cols: usize,
+    ) -> Option<Self> {
         let layout = Layout::new(kind, cols)?;
         let bytes = rows.div_ceil(TILE_ROWS).checked_mul(layout.tile)?;
-        if bytes == 0 || isize::try_from(bytes).is_err() {
+        if bytes == 0 {
             return None;
         }
         Some(Self {
@@ -107,7 +104,7 @@ impl Matrix {
             rows,
             cols,
             layout,
-            lines: vec![Line([0; LINE]); bytes / LINE],
+            region: arena.take(bytes)?,
         })
     }
 
@@ -132,7 +129,7 @@ impl Matrix {
     /// Bytes of memory that the packed weights take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lines.len() * LINE
+        self.region.len()
     }
 
     /// Independent units of work: tiles of [`TILE_ROWS`] output rows, the last of which may be partial.
@@ -201,21 +198,12 @@ impl Matrix {
     }
 
     pub(crate) fn tile(&self, tile: usize) -> &[u8] {
-        &self.as_bytes()[tile * self.layout.tile..][..self.layout.tile]
+        &self.region[tile * self.layout.tile..][..self.layout.tile]
     }
 
     pub(crate) fn tile_mut(&mut self, tile: usize) -> &mut [u8] {
         let layout = self.layout;
-        // SAFETY: a `Line` is 64 plain bytes without padding, so the vector is `bytes()` bytes, all initialised.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<u8>(), self.bytes())
-        };
-        &mut bytes[tile * layout.tile..][..layout.tile]
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        // SAFETY: as in `tile_mut`.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast::<u8>(), self.bytes()) }
+        &mut self.region[tile * layout.tile..][..layout.tile]
     }
 }
 

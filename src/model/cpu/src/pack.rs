@@ -1,6 +1,10 @@
 //! Repacking: rows as they lie in a GGUF file go, one by one, to their places among the interleaved rows of a tile.
 
+pub(crate) mod arena;
+
 use std::fmt;
+
+use arena::Arena;
 
 use crate::matrix::{Matrix, TILE_ROWS};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
@@ -22,7 +26,7 @@ pub enum PackError {
         /// Bytes given.
         actual: usize,
     },
-    /// No rows, no columns, or more than memory can address.
+    /// No rows, no columns, or more than there is memory for.
     Shape {
         /// Output features.
         rows: usize,
@@ -69,18 +73,32 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A matrix of `rows` output features by `cols` input features, to be filled row after row.
+    /// A matrix by itself: as [`Packer::new_in`] with an arena of its own.
+    ///
+    /// # Errors
+    /// As [`Packer::new_in`].
+    pub fn new(kind: WeightKind, rows: usize, cols: usize) -> Result<Self, PackError> {
+        Self::new_in(&mut Arena::of_one(), kind, rows, cols)
+    }
+
+    /// A matrix of `rows` output features by `cols` input features in memory of `arena`, to be filled row after row.
     ///
     /// # Errors
     /// [`PackError::PartialBlock`] and [`PackError::Shape`].
-    pub fn new(kind: WeightKind, rows: usize, cols: usize) -> Result<Self, PackError> {
+    pub fn new_in(
+        arena: &mut Arena,
+        kind: WeightKind,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Self, PackError> {
         if !cols.is_multiple_of(kind.block()) {
             return Err(PackError::PartialBlock {
                 cols,
                 block: kind.block(),
             });
         }
-        let matrix = Matrix::zeroed(kind, rows, cols).ok_or(PackError::Shape { rows, cols })?;
+        let matrix =
+            Matrix::zeroed(arena, kind, rows, cols).ok_or(PackError::Shape { rows, cols })?;
         let row_bytes = cols / kind.block() * kind.block_bytes();
         Ok(Self {
             matrix,

@@ -2,6 +2,8 @@
 
 pub(crate) mod half;
 
+use crate::matrix::TILE_ROWS;
+
 /// Inputs that share one scale, in weights and activations alike.
 pub const BLOCK: usize = 32;
 
@@ -72,6 +74,10 @@ pub(crate) trait Format {
     const MIN: bool;
     /// Bytes before the quants in a block of the file: the scale and, where there is one, the minimum.
     const HEADER: usize = if Self::MIN { 4 } else { 2 };
+    /// Bytes of a block's quants in a tile.
+    const BLOCK_QUANTS: usize = TILE_ROWS * BLOCK * Self::BITS / 8;
+    /// Bytes of a block's scales and minima in a tile.
+    const BLOCK_SCALES: usize = TILE_ROWS * Self::HEADER;
 }
 
 pub(crate) struct Q8_0;

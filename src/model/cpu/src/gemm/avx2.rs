@@ -1,10 +1,9 @@
-//! AVX2: a register holds four inputs of each of eight rows. Products of 4-bit quants stay inside 16 bits for a whole
+//! AVX2: a register holds four inputs of each of eight rows, half a tile. Products of 4-bit quants stay inside 16 bits for a whole
 //! block (8 sums of 2 * 15 * 127), so they are widened once; those of bytes are widened at every step.
 
 use std::arch::x86_64::*;
-use std::ops::Range;
 
-use super::Piece;
+use super::Tile;
 use crate::activations::PANEL;
 use crate::matrix::TILE_ROWS;
 use crate::quant::{BLOCK, Format};
@@ -12,85 +11,100 @@ use crate::quant::{BLOCK, Format};
 /// Steps of four inputs per block.
 const STEPS: usize = BLOCK / 4;
 
+/// Tokens computed together.
+const TOKENS: usize = 4;
+
+/// How far ahead of its use a tile is fetched, bytes: what memory delivers in its latency, measured.
+const AHEAD: usize = 8192;
+
 /// # Safety
-/// Pointers of `piece` are valid for its blocks and for the tokens `lanes`, nobody else writes their outputs, and the
-/// processor has the features.
+/// Pointers of `tile` are valid for its blocks, its tokens exist, nobody else writes their outputs, and the processor
+/// has the features.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) unsafe fn tile<F: Format>(piece: &Piece, lanes: Range<usize>) {
-    let mut lane = lanes.start;
-    while lane < lanes.end {
-        // SAFETY: the lanes are of the caller's range.
-        lane += unsafe {
-            match lanes.end - lane {
-                4.. => halves_of_tile::<F, 4>(piece, lane),
-                2.. => halves_of_tile::<F, 2>(piece, lane),
-                _ => halves_of_tile::<F, 1>(piece, lane),
-            }
-        };
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn halves_of_tile<F: Format, const T: usize>(piece: &Piece, lane: usize) -> usize {
-    // SAFETY: as the caller's.
-    unsafe {
-        tokens::<F, T>(piece, lane, 0);
-        tokens::<F, T>(piece, lane, TILE_ROWS / 2);
-    }
-    T
-}
-
-/// Computes `T` tokens for the eight rows from `half`.
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn tokens<F: Format, const T: usize>(piece: &Piece, lane: usize, half: usize) {
-    let mut y = [_mm256_setzero_ps(); T];
-    for block in 0..piece.blocks {
-        let place = block * PANEL + lane;
-        // SAFETY: the block exists in the tile and in the panel, and `lane + T` is at most `PANEL`.
+pub(super) unsafe fn tile<F: Format>(tile: &Tile<'_>) {
+    for (token, count) in tile.steps(TOKENS) {
+        // SAFETY: the tokens are of one panel and of the tile's range.
         unsafe {
-            let quants = piece
-                .quants
-                .add(block * (TILE_ROWS * BLOCK * F::BITS / 8) + 4 * half);
-            let inputs = piece.panel.quants.add(place * BLOCK).cast::<i32>();
+            match count {
+                1 => tokens::<F, 1>(tile, token),
+                2 => tokens::<F, 2>(tile, token),
+                3 => tokens::<F, 3>(tile, token),
+                _ => tokens::<F, TOKENS>(tile, token),
+            }
+        }
+    }
+}
+
+/// The eight rows of each half of a tile.
+type Halves<T> = [T; 2];
+
+/// # Safety
+/// `token .. token + T` are of one panel and of the tile's range.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
+    let lane = tile.input.lane(token);
+    let mut y = [[_mm256_setzero_ps(); 2]; T];
+    for index in 0..tile.blocks {
+        fetch::<F>(tile, index);
+        let place = index * PANEL;
+        // SAFETY: the block exists in the tile, and a panel holds `PANEL` entries for each block.
+        unsafe {
+            let quants = tile.quants.add(index * F::BLOCK_QUANTS);
+            let inputs = lane.quants.add(place).cast::<i32>();
             let sums = if F::BITS == 8 {
                 bytes::<T>(quants, inputs)
             } else {
                 nibbles::<T>(quants, inputs)
             };
-            let scales = piece
-                .scales
-                .add(block * if F::MIN { 4 * TILE_ROWS } else { 2 * TILE_ROWS } + 2 * half);
-            let scale = halves(scales);
+            let scales = numbers(tile.scales.add(index * F::BLOCK_SCALES));
             for (t, y) in y.iter_mut().enumerate() {
-                let mut sum = sums[t];
-                if F::OFFSET != 0 {
-                    let offset = F::OFFSET * *piece.panel.totals.add(place + t);
-                    sum = _mm256_sub_epi32(sum, _mm256_set1_epi32(offset));
+                let scale = _mm256_set1_ps(*lane.scales.add(place + t));
+                for half in 0..2 {
+                    let mut sum = sums[t][half];
+                    if F::OFFSET != 0 {
+                        const { assert!(F::OFFSET == 0 || F::OFFSET == 8) };
+                        sum = _mm256_add_epi32(sum, _mm256_set1_epi32(*lane.shifts.add(place + t)));
+                    }
+                    let factor = _mm256_mul_ps(scales[half], scale);
+                    y[half] =
+                        _mm256_add_ps(y[half], _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum)));
                 }
-                let factor =
-                    _mm256_mul_ps(scale, _mm256_set1_ps(*piece.panel.scales.add(place + t)));
-                *y = _mm256_add_ps(*y, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum)));
-                if F::MIN {
-                    let sum = _mm256_set1_ps(*piece.panel.sums.add(place + t));
-                    *y = _mm256_add_ps(*y, _mm256_mul_ps(halves(scales.add(2 * TILE_ROWS)), sum));
+            }
+            if F::MIN {
+                let mins = numbers(
+                    tile.scales
+                        .add(index * F::BLOCK_SCALES + F::BLOCK_SCALES / 2),
+                );
+                for (t, y) in y.iter_mut().enumerate() {
+                    let sum = _mm256_set1_ps(*lane.sums.add(place + t));
+                    for half in 0..2 {
+                        y[half] = _mm256_add_ps(y[half], _mm256_mul_ps(mins[half], sum));
+                    }
                 }
             }
         }
     }
-    let rows = piece.rows.saturating_sub(half).min(8);
     for (t, y) in y.into_iter().enumerate() {
-        let out = piece.out.wrapping_add((lane + t) * piece.stride + half);
         // SAFETY: only rows that exist are stored, and they have their places.
-        unsafe {
-            if rows == 8 {
-                _mm256_storeu_ps(out, y);
-            } else {
-                let mut numbers = [0.0_f32; 8];
-                _mm256_storeu_ps(numbers.as_mut_ptr(), y);
-                std::ptr::copy_nonoverlapping(numbers.as_ptr(), out, rows);
-            }
+        unsafe { store(y, tile.place(token + t), tile.rows) };
+    }
+}
+
+/// Stores the first `rows` of 16 numbers.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn store(y: Halves<__m256>, out: *mut f32, rows: usize) {
+    // SAFETY: the caller's `out` has place for `rows`.
+    unsafe {
+        if rows == TILE_ROWS {
+            _mm256_storeu_ps(out, y[0]);
+            _mm256_storeu_ps(out.add(8), y[1]);
+        } else {
+            let mut numbers = [0.0_f32; TILE_ROWS];
+            _mm256_storeu_ps(numbers.as_mut_ptr(), y[0]);
+            _mm256_storeu_ps(numbers.as_mut_ptr().add(8), y[1]);
+            std::ptr::copy_nonoverlapping(numbers.as_ptr(), out, rows);
         }
     }
 }
@@ -98,50 +112,88 @@ unsafe fn tokens<F: Format, const T: usize>(piece: &Piece, lane: usize, half: us
 /// Sums of one block of 4-bit quants for `T` tokens: in each 32-bit lane that of a row.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn nibbles<const T: usize>(quants: *const u8, inputs: *const i32) -> [__m256i; T] {
-    let mut sums = [_mm256_setzero_si256(); T];
-    for step in 0..STEPS / 2 {
+unsafe fn nibbles<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halves<__m256i>; T] {
+    let mut sums = [[_mm256_setzero_si256(); 2]; T];
+    let low = _mm256_set1_epi8(15);
+    for step in 0..STEPS {
         // SAFETY: the pointers are valid for a block.
         unsafe {
-            let line = _mm256_loadu_si256(quants.add(64 * step).cast());
-            let low = _mm256_and_si256(line, _mm256_set1_epi8(15));
-            let high = _mm256_and_si256(_mm256_srli_epi16::<4>(line), _mm256_set1_epi8(15));
+            let line = quants.add(64 * (step % (STEPS / 2)));
+            let mut weights = [
+                _mm256_loadu_si256(line.cast()),
+                _mm256_loadu_si256(line.add(32).cast()),
+            ];
+            for weights in &mut weights {
+                if step >= STEPS / 2 {
+                    *weights = _mm256_srli_epi16::<4>(*weights);
+                }
+                *weights = _mm256_and_si256(*weights, low);
+            }
             for (t, sum) in sums.iter_mut().enumerate() {
-                let input = inputs.add(t * STEPS + step);
-                let first = _mm256_maddubs_epi16(low, _mm256_set1_epi32(*input));
-                let second = _mm256_maddubs_epi16(high, _mm256_set1_epi32(*input.add(STEPS / 2)));
-                *sum = _mm256_add_epi16(*sum, _mm256_add_epi16(first, second));
+                let input = _mm256_set1_epi32(*inputs.add(t * STEPS + step));
+                for half in 0..2 {
+                    sum[half] =
+                        _mm256_add_epi16(sum[half], _mm256_maddubs_epi16(weights[half], input));
+                }
             }
         }
     }
-    sums.map(|sum| _mm256_madd_epi16(sum, _mm256_set1_epi16(1)))
+    sums.map(|sum| sum.map(|sum| _mm256_madd_epi16(sum, _mm256_set1_epi16(1))))
 }
 
 /// As [`nibbles`], for signed bytes. The instruction wants one unsigned side, so weights give their sign to the inputs;
 /// 2 * 128 * 127 is just inside 16 bits.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn bytes<const T: usize>(quants: *const u8, inputs: *const i32) -> [__m256i; T] {
-    let mut sums = [_mm256_setzero_si256(); T];
+unsafe fn bytes<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halves<__m256i>; T] {
+    let mut sums = [[_mm256_setzero_si256(); 2]; T];
     for step in 0..STEPS {
         // SAFETY: the pointers are valid for a block.
         unsafe {
-            let line = _mm256_loadu_si256(quants.add(64 * step).cast());
-            let magnitude = _mm256_abs_epi8(line);
+            let line = quants.add(64 * step);
+            let weights = [
+                _mm256_loadu_si256(line.cast()),
+                _mm256_loadu_si256(line.add(32).cast()),
+            ];
+            let magnitudes = weights.map(|weights| _mm256_abs_epi8(weights));
             for (t, sum) in sums.iter_mut().enumerate() {
                 let input = _mm256_set1_epi32(*inputs.add(t * STEPS + step));
-                let pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(input, line));
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+                for half in 0..2 {
+                    let pairs = _mm256_maddubs_epi16(
+                        magnitudes[half],
+                        _mm256_sign_epi8(input, weights[half]),
+                    );
+                    sum[half] =
+                        _mm256_add_epi32(sum[half], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+                }
             }
         }
     }
     sums
 }
 
-/// 8 halves as numbers.
+/// 16 halves as numbers.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn halves(scales: *const u8) -> __m256 {
-    // SAFETY: the caller's pointer is valid for 16 bytes.
-    _mm256_cvtph_ps(unsafe { _mm_loadu_si128(scales.cast()) })
+unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
+    let halves = halves.cast::<__m128i>();
+    // SAFETY: the caller's pointer is valid for 32 bytes.
+    unsafe {
+        [
+            _mm256_cvtph_ps(_mm_loadu_si128(halves)),
+            _mm256_cvtph_ps(_mm_loadu_si128(halves.add(1))),
+        ]
+    }
+}
+
+/// Asks for what comes some blocks later: tiles follow each other, so the end of one leads to the next.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn fetch<F: Format>(tile: &Tile<'_>, index: usize) {
+    let quants = tile.quants.wrapping_add(index * F::BLOCK_QUANTS + AHEAD);
+    for line in 0..F::BLOCK_QUANTS / 64 {
+        _mm_prefetch::<_MM_HINT_T0>(quants.wrapping_add(64 * line).cast());
+    }
+    let scales = tile.scales.wrapping_add(index * F::BLOCK_SCALES + AHEAD);
+    _mm_prefetch::<_MM_HINT_T0>(scales.cast());
 }

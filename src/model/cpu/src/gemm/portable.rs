@@ -1,8 +1,6 @@
 //! The plain path: the definition that the others must match bit for bit.
 
-use std::ops::Range;
-
-use super::Piece;
+use super::Tile;
 use crate::activations::PANEL;
 use crate::matrix::{TILE_ROWS, half_at, quant};
 use crate::quant::{BLOCK, Format};
@@ -11,58 +9,61 @@ use crate::quant::{BLOCK, Format};
 type Block = [[i16; BLOCK]; TILE_ROWS];
 
 /// # Safety
-/// Pointers of `piece` are valid for its blocks and for the tokens `lanes`, and nobody else writes their outputs.
-pub(super) unsafe fn tile<F: Format>(piece: &Piece, lanes: Range<usize>) {
-    let mut sums = [[0.0_f32; TILE_ROWS]; PANEL];
-    for block in 0..piece.blocks {
-        // SAFETY: the block exists.
-        let (weights, scales, mins) = unsafe { unpack::<F>(piece, block) };
-        for lane in lanes.clone() {
-            let place = block * PANEL + lane;
-            // SAFETY: the panel holds `PANEL` entries for each block.
-            let (input, scale, sum) = unsafe {
-                let input = &*piece.panel.quants.add(place * BLOCK).cast::<[i8; BLOCK]>();
-                (
-                    input,
-                    *piece.panel.scales.add(place),
-                    *piece.panel.sums.add(place),
-                )
-            };
-            for row in 0..TILE_ROWS {
-                let products = weights[row]
-                    .iter()
-                    .zip(input)
-                    .map(|(w, a)| i32::from(*w) * i32::from(*a));
-                let y = &mut sums[lane][row];
-                *y += (scales[row] * scale) * products.sum::<i32>() as f32;
-                if F::MIN {
-                    *y += mins[row] * sum;
+/// Pointers of `tile` are valid for its blocks, its tokens exist, and nobody else writes their outputs.
+pub(super) unsafe fn tile<F: Format>(tile: &Tile<'_>) {
+    for (token, count) in tile.steps(PANEL) {
+        let lane = tile.input.lane(token);
+        let mut sums = [[0.0_f32; TILE_ROWS]; PANEL];
+        for block in 0..tile.blocks {
+            // SAFETY: the block exists.
+            let (weights, scales, mins) = unsafe { unpack::<F>(tile, block) };
+            for (t, sums) in sums.iter_mut().enumerate().take(count) {
+                let place = block * PANEL + t;
+                // SAFETY: a panel holds `PANEL` entries for each block.
+                let (input, scale, sum) = unsafe {
+                    (
+                        &*lane.quants.add(place),
+                        *lane.scales.add(place),
+                        *lane.sums.add(place),
+                    )
+                };
+                for (row, y) in sums.iter_mut().enumerate() {
+                    *y += (scales[row] * scale) * dot(&weights[row], input) as f32;
+                }
+                let mins = if F::MIN { &mins[..] } else { &[] };
+                for (y, min) in sums.iter_mut().zip(mins) {
+                    *y += min * sum;
                 }
             }
         }
-    }
-    for lane in lanes {
-        // SAFETY: outputs of the tile's existing rows have their places.
-        unsafe {
-            let out = piece.out.wrapping_add(lane * piece.stride);
-            std::ptr::copy_nonoverlapping(sums[lane].as_ptr(), out, piece.rows);
+        for (t, sums) in sums.iter().enumerate().take(count) {
+            // SAFETY: outputs of the tile's existing rows have their places.
+            unsafe {
+                std::ptr::copy_nonoverlapping(sums.as_ptr(), tile.place(token + t), tile.rows)
+            };
         }
     }
 }
 
+fn dot(weights: &[i16; BLOCK], input: &[i8; BLOCK]) -> i32 {
+    weights
+        .iter()
+        .zip(input)
+        .map(|(w, a)| i32::from(*w) * i32::from(*a))
+        .sum()
+}
+
 /// # Safety
-/// `block` is one of the piece's.
+/// `block` is one of the tile's.
 unsafe fn unpack<F: Format>(
-    piece: &Piece,
+    tile: &Tile<'_>,
     block: usize,
 ) -> (Block, [f32; TILE_ROWS], [f32; TILE_ROWS]) {
-    let block_quants = TILE_ROWS * BLOCK * F::BITS / 8;
-    let block_scales = if F::MIN { 4 * TILE_ROWS } else { 2 * TILE_ROWS };
     // SAFETY: a tile holds this many bytes for each of its blocks.
     let (quants, scales) = unsafe {
         (
-            std::slice::from_raw_parts(piece.quants.add(block * block_quants), block_quants),
-            std::slice::from_raw_parts(piece.scales.add(block * block_scales), block_scales),
+            std::slice::from_raw_parts(tile.quants.add(block * F::BLOCK_QUANTS), F::BLOCK_QUANTS),
+            std::slice::from_raw_parts(tile.scales.add(block * F::BLOCK_SCALES), F::BLOCK_SCALES),
         )
     };
     let mut weights = [[0; BLOCK]; TILE_ROWS];
