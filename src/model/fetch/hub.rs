@@ -57,6 +57,7 @@ impl HubFile<'_> {
 
     fn url(&self, work: &Workspace) -> Result<String, FetchError> {
         let endpoint = self.endpoint.trim_end_matches('/');
+        // The crate looks for a token beside its cache, so it gets an empty one instead of the user's.
         let cache = Cache::new(work.folder("hub")?);
         let api = ApiBuilder::from_cache(cache)
             .with_endpoint(endpoint.to_owned())

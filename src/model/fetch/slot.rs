@@ -31,8 +31,7 @@ impl Slot {
         &self.file
     }
 
-    /// Makes sure that the right file is there; `make` writes it to the path that it is given, `work` is an empty folder
-    /// for what it needs meanwhile.
+    /// Makes sure that the right file is there; if it is not, `make` writes it to the workspace's file.
     pub(super) fn fill(
         &self,
         expected: Expected,
