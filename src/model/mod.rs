@@ -1,6 +1,8 @@
 //! Models: their files, weights and the decoder.
 
+pub mod fetch;
 pub mod gguf;
+pub mod spec;
 
 mod decoder;
 mod load;

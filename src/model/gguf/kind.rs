@@ -79,11 +79,14 @@ kinds! {
     TQ1_0 = 34, 256, 54;
     TQ2_0 = 35, 256, 66;
     MXFP4 = 39, 32, 17;
+    NVFP4 = 40, 64, 36;
+    Q1_0 = 41, 128, 18;
+    Q2_0 = 42, 64, 18;
 }
 
 impl std::fmt::Display for TensorKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 

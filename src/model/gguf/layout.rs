@@ -32,8 +32,7 @@ impl TensorInfo {
     /// Number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        // Cannot overflow: `bytes` fits 64 bits and every kind spends at least a bit and a half on an element; saturating
-        // all the same, since the fields are public.
+        // Does not overflow for a tensor that lies in a file; saturating all the same, since the fields are public.
         self.dims
             .iter()
             .fold(1, |count, axis| count.saturating_mul(*axis))

@@ -4,6 +4,7 @@
 //! [`ModelFileError`] that names the file and the field. Reads are positional, never a memory map: a file that is
 //! truncated under us gives an error and not a signal.
 
+mod describe;
 mod error;
 mod header;
 mod kind;
@@ -23,6 +24,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+pub use describe::describe;
 pub use error::{Fault, ModelFileError};
 pub use kind::TensorKind;
 pub use layout::TensorInfo;
