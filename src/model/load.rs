@@ -5,7 +5,7 @@ use std::path::Path;
 use compere_cpu::{Isa, KvCache, KvShape, OutOfMemory, Pool};
 
 use super::decoder::{Decoder, DecoderSpec};
-use super::gguf::{GgufFile, ModelFileError};
+use super::gguf::{Fault, GgufFile, ModelFileError};
 use super::runner::CpuRunner;
 use super::weights::Weights;
 use crate::tokenizer::TokenizerParts;
@@ -19,8 +19,6 @@ pub struct LoadOptions {
     pub kv_bytes: usize,
     /// Most positions of one sequence; `None` is what the model was made for.
     pub max_context: Option<usize>,
-    /// Instructions to compute with; all give the same bits.
-    pub isa: Isa,
 }
 
 impl Default for LoadOptions {
@@ -29,7 +27,6 @@ impl Default for LoadOptions {
             threads: None,
             kv_bytes: 256 << 20,
             max_context: None,
-            isa: Isa::best(),
         }
     }
 }
@@ -76,9 +73,28 @@ pub enum ModelError {
 /// # Errors
 /// Names the file and the key or tensor at fault, or the option that does not fit the model.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel, ModelError> {
+    load_on(Isa::best(), path, options)
+}
+
+/// [`load`] for given instructions, to compare them.
+pub(crate) fn load_on(
+    isa: Isa,
+    path: &Path,
+    options: &LoadOptions,
+) -> Result<LoadedModel, ModelError> {
     let file = GgufFile::open(path)?;
     let spec = DecoderSpec::read(&file)?;
     let tokenizer = file.tokenizer_parts()?;
+    if tokenizer.tokens.len() > spec.vocab {
+        let reason = format!(
+            "{} rows for a vocabulary of {}",
+            spec.vocab,
+            tokenizer.tokens.len()
+        );
+        return Err(file
+            .error("token_embd.weight", Fault::Invalid(reason))
+            .into());
+    }
     let max_context = context(&spec, options)?;
     let cache = KvCache::new(shape(&spec), blocks(&spec, options)?)?;
     let threads = options
@@ -86,7 +102,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel, ModelErro
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut pool = Pool::new(threads).map_err(ModelError::Threads)?;
     let weights = Weights::read(&file, &spec, &mut pool)?;
-    let decoder = Decoder::new(spec.clone(), weights, options.isa);
+    let decoder = Decoder::new(spec.clone(), weights, isa);
     Ok(LoadedModel {
         runner: CpuRunner::new(decoder, cache, pool, max_context),
         tokenizer,

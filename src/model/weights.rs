@@ -1,9 +1,9 @@
 //! A decoder's weights: read tensor by tensor into packed form, with no second copy of the file in memory.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use compere_cpu::{Matrix, PackError, Packer, Pool, WeightKind};
+use compere_cpu::{Arena, Matrix, PackError, Packer, Pool, WeightKind};
 
 use super::decoder::DecoderSpec;
 use super::gguf::{Fault, GgufFile, ModelFileError, TensorInfo, TensorKind};
@@ -51,9 +51,10 @@ impl Weights {
         let names = Names::of(file, spec)?;
         let matrices: Vec<OnceLock<Result<Matrix, ModelFileError>>> =
             names.matrices.iter().map(|_| OnceLock::new()).collect();
+        let arena = Mutex::new(Arena::new());
         pool.run(names.matrices.len(), &|task, _| {
             // Each task has a cell of its own, so it is empty.
-            let _ = matrices[task].set(read_matrix(file, names.matrices[task]));
+            let _ = matrices[task].set(read_matrix(file, names.matrices[task], &arena));
         });
         let mut matrices = matrices
             .into_iter()
@@ -178,11 +179,20 @@ fn weight_kind(file: &GgufFile, tensor: &TensorInfo) -> Result<WeightKind, Model
     }
 }
 
-fn read_matrix(file: &GgufFile, tensor: &TensorInfo) -> Result<Matrix, ModelFileError> {
+fn read_matrix(
+    file: &GgufFile,
+    tensor: &TensorInfo,
+    arena: &Mutex<Arena>,
+) -> Result<Matrix, ModelFileError> {
     let pack = |error: PackError| file.error(&tensor.name, Fault::Invalid(error.to_string()));
     // `find` compared the axes with sizes of this machine.
     let (rows, cols) = (tensor.dims[1] as usize, tensor.dims[0] as usize);
-    let mut packer = Packer::new(weight_kind(file, tensor)?, rows, cols).map_err(pack)?;
+    let kind = weight_kind(file, tensor)?;
+    let mut packer = {
+        // An arena is whole between calls, also after a panic in one.
+        let mut arena = arena.lock().unwrap_or_else(PoisonError::into_inner);
+        Packer::new_in(&mut arena, kind, rows, cols).map_err(pack)?
+    };
     let row_bytes = packer.row_bytes();
     let piece_rows = (PIECE / row_bytes).clamp(1, rows);
     let mut piece = vec![0; piece_rows * row_bytes];
