@@ -11,9 +11,8 @@ pub(crate) struct RankUpdate {
     /// `[rows][out_stride]`, `columns` used.
     pub(crate) out: *mut f32,
     pub(crate) out_stride: usize,
-    /// `[rows][factor_stride]`, `count` used.
+    /// `[rows][STRIDE]`, `count` used.
     pub(crate) factors: *const f32,
-    pub(crate) factor_stride: usize,
     /// `[count][columns]`
     pub(crate) lines: *const f32,
     pub(crate) rows: usize,
@@ -22,12 +21,13 @@ pub(crate) struct RankUpdate {
     pub(crate) columns: usize,
 }
 
-/// Adds to what is in `out`.
+/// Adds to what is in `out`. The distance between the rows' factors is a constant, which keeps address arithmetic out of
+/// the innermost loop.
 ///
 /// # Safety
 /// L's features exist and the pointers reach what their comments say; `out` overlaps neither input.
 #[inline(always)]
-pub(crate) unsafe fn update<L: Lanes>(args: RankUpdate) {
+pub(crate) unsafe fn update<L: Lanes, const STRIDE: usize>(args: RankUpdate) {
     let mut row = 0;
     while row < args.rows {
         let rows = (args.rows - row).min(L::ROWS);
@@ -35,17 +35,17 @@ pub(crate) unsafe fn update<L: Lanes>(args: RankUpdate) {
         unsafe {
             let part = RankUpdate {
                 out: args.out.add(row * args.out_stride),
-                factors: args.factors.add(row * args.factor_stride),
+                factors: args.factors.add(row * STRIDE),
                 rows,
                 ..args
             };
             match rows {
-                1 => update_rows::<L, 1>(part),
-                2 => update_rows::<L, 2>(part),
-                3 => update_rows::<L, 3>(part),
-                4 => update_rows::<L, 4>(part),
-                5 => update_rows::<L, 5>(part),
-                _ => update_rows::<L, 6>(part),
+                1 => update_rows::<L, STRIDE, 1>(part),
+                2 => update_rows::<L, STRIDE, 2>(part),
+                3 => update_rows::<L, STRIDE, 3>(part),
+                4 => update_rows::<L, STRIDE, 4>(part),
+                5 => update_rows::<L, STRIDE, 5>(part),
+                _ => update_rows::<L, STRIDE, 6>(part),
             }
         }
         row += rows;
@@ -53,16 +53,16 @@ pub(crate) unsafe fn update<L: Lanes>(args: RankUpdate) {
 }
 
 #[inline(always)]
-unsafe fn update_rows<L: Lanes, const ROWS: usize>(args: RankUpdate) {
+unsafe fn update_rows<L: Lanes, const STRIDE: usize, const ROWS: usize>(args: RankUpdate) {
     let mut column = 0;
     while column < args.columns {
         // SAFETY: two or one vectors from `column` on are inside `columns`, a multiple of the lanes.
         unsafe {
             if args.columns - column >= 2 * LANES {
-                update_tile::<L, ROWS, 2>(args, column);
+                update_tile::<L, STRIDE, ROWS, 2>(args, column);
                 column += 2 * LANES;
             } else {
-                update_tile::<L, ROWS, 1>(args, column);
+                update_tile::<L, STRIDE, ROWS, 1>(args, column);
                 column += LANES;
             }
         }
@@ -70,31 +70,38 @@ unsafe fn update_rows<L: Lanes, const ROWS: usize>(args: RankUpdate) {
 }
 
 #[inline(always)]
-unsafe fn update_tile<L: Lanes, const ROWS: usize, const WIDTH: usize>(
+#[allow(clippy::needless_range_loop, reason = "see the comment in it")]
+unsafe fn update_tile<L: Lanes, const STRIDE: usize, const ROWS: usize, const WIDTH: usize>(
     args: RankUpdate,
     column: usize,
 ) {
+    // Plain counted loops: adapters and closures have no target features of their own, and where they are not inlined
+    // every vector goes through memory.
     // SAFETY: rows, lines and columns are in range by the callers.
     unsafe {
         let mut sums = [[L::splat(0.0); WIDTH]; ROWS];
-        for (row, sums) in sums.iter_mut().enumerate() {
-            for (w, sum) in sums.iter_mut().enumerate() {
-                *sum = L::load(args.out.add(row * args.out_stride + column + w * LANES));
+        for row in 0..ROWS {
+            for w in 0..WIDTH {
+                sums[row][w] = L::load(args.out.add(row * args.out_stride + column + w * LANES));
             }
         }
+        let mut line = args.lines.add(column);
         for i in 0..args.count {
-            let line = args.lines.add(i * args.columns + column);
-            let values: [L; WIDTH] = std::array::from_fn(|w| L::load(line.add(w * LANES)));
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let factor = L::splat(*args.factors.add(row * args.factor_stride + i));
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum = sum.add(factor.mul(value));
+            let mut values = [L::splat(0.0); WIDTH];
+            for w in 0..WIDTH {
+                values[w] = L::load(line.add(w * LANES));
+            }
+            for row in 0..ROWS {
+                let factor = L::splat(*args.factors.add(row * STRIDE + i));
+                for w in 0..WIDTH {
+                    sums[row][w] = sums[row][w].add(factor.mul(values[w]));
                 }
             }
+            line = line.wrapping_add(args.columns);
         }
-        for (row, sums) in sums.into_iter().enumerate() {
-            for (w, sum) in sums.into_iter().enumerate() {
-                sum.store(args.out.add(row * args.out_stride + column + w * LANES));
+        for row in 0..ROWS {
+            for w in 0..WIDTH {
+                sums[row][w].store(args.out.add(row * args.out_stride + column + w * LANES));
             }
         }
     }

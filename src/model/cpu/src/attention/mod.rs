@@ -23,6 +23,10 @@ use plan::{Row, Tile};
 /// Rows that one task stores, and below which the caller stores them itself.
 const STORE_ROWS: usize = 16;
 
+/// From one query of a tile to the next: room for the largest head, and not a power of two, which would put all queries
+/// into a few sets of the cache.
+const QUERY_STRIDE: usize = MAX_HEAD_DIM + LANES;
+
 /// Largest head that the stack buffers hold.
 pub const MAX_HEAD_DIM: usize = 256;
 
@@ -139,7 +143,7 @@ impl Attention<'_> {
 
 impl AttentionScratch {
     fn fit(&mut self, threads: usize, queries: usize, head_dim: usize) {
-        let floats = queries * (2 * head_dim + BLOCK_TOKENS) + 2 * head_dim * BLOCK_TOKENS;
+        let floats = queries * (QUERY_STRIDE + head_dim + BLOCK_TOKENS) + 2 * head_dim * BLOCK_TOKENS;
         if self.threads.len() < threads {
             self.threads.resize_with(threads, ThreadScratch::default);
         }
@@ -210,7 +214,7 @@ struct TileJob<'a> {
 
 /// A tile's buffers: queries are ordered row by row, each with its heads.
 struct TileState<'a> {
-    /// `[queries][head_dim]`, rotated and scaled.
+    /// `[queries][QUERY_STRIDE]`, `head_dim` used, rotated and scaled.
     queries: &'a mut [f32],
     /// `[queries][head_dim]`
     out: &'a mut [f32],
@@ -274,7 +278,7 @@ unsafe fn run_tile<L: Lanes>(job: &TileJob<'_>, scratch: &mut ThreadScratch) {
 
 impl<'a> TileState<'a> {
     fn new(scratch: &'a mut ThreadScratch, queries: usize, dim: usize) -> Self {
-        let (query_part, rest) = scratch.floats.split_at_mut(queries * dim);
+        let (query_part, rest) = scratch.floats.split_at_mut(queries * QUERY_STRIDE);
         let (out, rest) = rest.split_at_mut(queries * dim);
         let (scores, rest) = rest.split_at_mut(queries * BLOCK_TOKENS);
         let (keys, rest) = rest.split_at_mut(dim * BLOCK_TOKENS);
@@ -298,7 +302,7 @@ unsafe fn load_queries<L: Lanes>(job: &TileJob<'_>, rows: &[Row], state: &mut Ti
     let dim = state.dim;
     let scale = 1.0 / (dim as f32).sqrt();
     let total = job.attention.cache.shape().heads * job.attention.group;
-    let mut to = state.queries.chunks_exact_mut(dim);
+    let mut to = state.queries.chunks_exact_mut(QUERY_STRIDE);
     for row in rows {
         let factors = job.attention.rope.factors(row.position);
         for head in job.group.clone() {
@@ -341,16 +345,15 @@ unsafe fn attend_block<L: Lanes>(
 unsafe fn attend_rows<L: Lanes>(state: &mut TileState<'_>, range: Range<usize>, count: usize) {
     let dim = state.dim;
     let scores = &mut state.scores[range.start * BLOCK_TOKENS..range.end * BLOCK_TOKENS];
-    let queries = &state.queries[range.start * dim..range.end * dim];
+    let queries = &state.queries[range.start * QUERY_STRIDE..range.end * QUERY_STRIDE];
     let out = &mut state.out[range.start * dim..range.end * dim];
     scores.fill(0.0);
     // SAFETY: the slices above hold what the updates name; scores, queries, out, keys and values are different buffers.
     unsafe {
-        update::<L>(RankUpdate {
+        update::<L, QUERY_STRIDE>(RankUpdate {
             out: scores.as_mut_ptr(),
             out_stride: BLOCK_TOKENS,
             factors: queries.as_ptr(),
-            factor_stride: dim,
             lines: state.keys.as_ptr(),
             rows: range.len(),
             count: dim,
@@ -363,11 +366,10 @@ unsafe fn attend_rows<L: Lanes>(state: &mut TileState<'_>, range: Range<usize>, 
                 scale::<L>(out.as_mut_ptr().add(i * dim), factor, dim);
             }
         }
-        update::<L>(RankUpdate {
+        update::<L, BLOCK_TOKENS>(RankUpdate {
             out: out.as_mut_ptr(),
             out_stride: dim,
             factors: scores.as_ptr(),
-            factor_stride: BLOCK_TOKENS,
             lines: state.values.as_ptr(),
             rows: range.len(),
             count,
