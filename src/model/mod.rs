@@ -7,6 +7,8 @@ pub mod spec;
 mod decoder;
 mod load;
 mod runner;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 pub use decoder::DecoderSpec;
