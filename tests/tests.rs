@@ -1,1 +1,3 @@
 //! Behaviour of the whole program, one module per subject.
+
+mod tidy;
