@@ -1,0 +1,205 @@
+//! What a model file is, in lines for people. Never fails: what a file does not say, or says strangely, is shown so.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::{Array, GgufFile, TensorKind, Value};
+
+/// Lines of the chat template that are shown.
+const TEMPLATE_LINES: usize = 6;
+/// Characters of a line that are shown.
+const LINE_SHOWN: usize = 100;
+/// Sizes of the model, under its architecture's name.
+const SIZES: [(&str, &str); 10] = [
+    ("context", "context_length"),
+    ("layers", "block_count"),
+    ("width", "embedding_length"),
+    ("feed-forward", "feed_forward_length"),
+    ("heads", "attention.head_count"),
+    ("key/value heads", "attention.head_count_kv"),
+    ("head size", "attention.key_length"),
+    ("norm epsilon", "attention.layer_norm_rms_epsilon"),
+    ("rope base", "rope.freq_base"),
+    ("rope scaling", "rope.scaling.type"),
+];
+
+/// Describes a file: architecture, sizes, storage, tokenizer and chat template, one fact a line.
+#[must_use]
+pub fn describe(file: &GgufFile) -> String {
+    let mut out = String::new();
+    let version = file.version();
+    line(
+        &mut out,
+        "file",
+        &format!(
+            "{} ({}, GGUF {version})",
+            file.path().display(),
+            bytes(file.size())
+        ),
+    );
+    line(&mut out, "name", &stated(file, "general.name"));
+    line(&mut out, "license", &stated(file, "general.license"));
+    line(
+        &mut out,
+        "architecture",
+        &stated(file, "general.architecture"),
+    );
+    if let Ok(Some(architecture)) = file.metadata().opt_str("general.architecture") {
+        for (label, key) in SIZES {
+            let key = format!("{architecture}.{key}");
+            if file.metadata().get(&key).is_some() {
+                line(&mut out, label, &stated(file, &key));
+            }
+        }
+    }
+    weights(&mut out, file);
+    tokenizer(&mut out, file);
+    template(&mut out, file);
+    out
+}
+
+fn weights(out: &mut String, file: &GgufFile) {
+    let mut elements = 0_u64;
+    let mut stored: BTreeMap<TensorKind, u64> = BTreeMap::new();
+    for tensor in file.tensors() {
+        elements = elements.saturating_add(tensor.elements());
+        *stored.entry(tensor.kind).or_default() += tensor.bytes;
+    }
+    line(
+        out,
+        "parameters",
+        &format!("{} in {} tensors", count(elements), file.tensors().len()),
+    );
+    let total = stored.values().sum::<u64>().max(1);
+    let mut kinds: Vec<_> = stored.into_iter().collect();
+    kinds.sort_by_key(|(kind, bytes)| (std::cmp::Reverse(*bytes), *kind));
+    for (kind, stored) in kinds {
+        let share = stored as f64 * 100.0 / total as f64;
+        line(
+            out,
+            "stored as",
+            &format!("{kind:<5} {:>9}, {share:.1} %", bytes(stored)),
+        );
+    }
+}
+
+fn tokenizer(out: &mut String, file: &GgufFile) {
+    let model = stated(file, "tokenizer.ggml.model");
+    let pre = stated(file, "tokenizer.ggml.pre");
+    let tokens = entries(file, "tokenizer.ggml.tokens");
+    let merges = entries(file, "tokenizer.ggml.merges");
+    line(
+        out,
+        "tokenizer",
+        &format!("{model}, words by {pre}, {tokens} tokens, {merges} merges"),
+    );
+    for (label, key) in [
+        ("begins a text", "tokenizer.ggml.bos_token_id"),
+        ("ends a turn", "tokenizer.ggml.eos_token_id"),
+    ] {
+        line(out, label, &special(file, key));
+    }
+}
+
+/// A special token's id and spelling.
+fn special(file: &GgufFile, key: &str) -> String {
+    let id = stated(file, key);
+    let tokens = file
+        .metadata()
+        .opt_strings("tokenizer.ggml.tokens")
+        .ok()
+        .flatten();
+    let index = id.parse().ok();
+    match tokens
+        .zip(index)
+        .and_then(|(tokens, index)| tokens.get(index))
+    {
+        Some(spelling) => format!("{id} {}", printable(spelling)),
+        None => id,
+    }
+}
+
+fn template(out: &mut String, file: &GgufFile) {
+    const KEY: &str = "tokenizer.chat_template";
+    let Ok(Some(source)) = file.metadata().opt_str(KEY) else {
+        line(out, "chat template", &stated(file, KEY));
+        return;
+    };
+    let lines = source.lines().count();
+    line(
+        out,
+        "chat template",
+        &format!("{lines} lines, {} characters", source.chars().count()),
+    );
+    for text in source.lines().take(TEMPLATE_LINES) {
+        let _ = writeln!(out, "    {}", printable(text));
+    }
+    if lines > TEMPLATE_LINES {
+        let _ = writeln!(out, "    ... and {} lines more", lines - TEMPLATE_LINES);
+    }
+}
+
+fn line(out: &mut String, label: &str, text: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "{:<17}{text}", format!("{label}:"));
+}
+
+/// A key's value whatever its type.
+fn stated(file: &GgufFile, key: &str) -> String {
+    match file.metadata().get(key) {
+        None => "not stated".to_owned(),
+        Some(value) => shown(value),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => printable(text),
+        Value::F32(value) => value.to_string(),
+        Value::F64(value) => value.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Array(array) => format!("{} of {} entries", value.kind(), array.len()),
+        other => other
+            .integer()
+            .map_or_else(|| other.kind(), |value| value.to_string()),
+    }
+}
+
+fn entries(file: &GgufFile, key: &str) -> usize {
+    match file.metadata().get(key) {
+        Some(Value::Array(array)) => Array::len(array),
+        _ => 0,
+    }
+}
+
+/// The file's text on one line of a terminal, which must not obey it.
+fn printable(text: &str) -> String {
+    let escape = |char: char| -> Box<dyn Iterator<Item = char>> {
+        if char.is_control() {
+            Box::new(char.escape_default())
+        } else {
+            Box::new(std::iter::once(char))
+        }
+    };
+    let mut out: String = text.chars().take(LINE_SHOWN).flat_map(escape).collect();
+    if text.chars().nth(LINE_SHOWN).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
+fn count(elements: u64) -> String {
+    match elements {
+        0..1_000_000 => elements.to_string(),
+        1_000_000..1_000_000_000 => format!("{:.1} million", elements as f64 / 1e6),
+        _ => format!("{:.2} billion", elements as f64 / 1e9),
+    }
+}
