@@ -225,3 +225,20 @@ fn sections_are_the_contents() {
         );
     }
 }
+
+#[test]
+fn long_conversations_are_within_the_limits() {
+    let turn = |index: usize| {
+        message(
+            ["user", "assistant"][index % 2],
+            &"Is it waterproof? <b> ".repeat(20),
+        )
+    };
+    let messages: Vec<_> = (0..1001).map(turn).collect();
+    for name in NAMES {
+        let prompt = template(name).render(&messages).unwrap();
+        assert_eq!(prompt.sections.len(), messages.len(), "{name}");
+    }
+    let long = message("user", &"多少钱？> ".repeat(70_000));
+    assert!(template("chatml").render(&[long]).unwrap().tokens.len() > 200_000);
+}
