@@ -12,6 +12,10 @@ use super::{json, operators, spelled};
 /// Widest field, longest batch or deepest indent that a template may ask for.
 const WIDTH: usize = 1000;
 
+/// What a namespace counts for, so that a rendering makes a thousand at most: they can be put into each other one by
+/// one, without a check in between.
+const NAMESPACE: usize = 64 << 10;
+
 /// What `raise_exception` was called with, as the source of the engine's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -33,6 +37,22 @@ pub(super) fn environment() -> Environment<'static> {
     env.add_function(operators::TIMES, times);
     env.add_filter(operators::ADDEND, addend);
     env.add_filter(operators::TEXT, text_operand);
+    env.add_filter(operators::LISTED, listed);
+    let made = [
+        (
+            "namespace",
+            Value::from_function(minijinja::functions::namespace),
+            NAMESPACE,
+        ),
+        ("dict", Value::from_function(minijinja::functions::dict), 0),
+    ];
+    for (name, function, size) in made {
+        env.add_function(name, move |state: &State<'_, '_>, args: Rest<Value>| {
+            let held = args.iter().map(limits::measure).sum::<Result<usize, _>>()?;
+            Budget::charge(state, held + size)?;
+            function.call(state, &args)
+        });
+    }
     for (name, filter) in builtin_filters() {
         env.add_filter(name, move |state: &State<'_, '_>, args: Rest<Value>| {
             limited(state, name, &args, || filter.call(state, &args))
@@ -73,7 +93,7 @@ fn limited(
         limits::measure(arg)?;
     }
     check_growth(name, args)?;
-    let result = call()?;
+    let result = listed(call()?)?;
     Budget::charge(state, limits::measure(&result)?)?;
     Ok(result)
 }
@@ -199,7 +219,18 @@ fn string(value: &Value) -> Value {
     }
 }
 
-/// An operand of `+`.
+/// A list of its own instead of a view of another, which could be a view of a third and so on without end.
+fn listed(value: Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            limits::measure(&value)?;
+            Ok(value.try_iter()?.collect())
+        }
+        _ => Ok(value),
+    }
+}
+
+/// An operand of `+`, or a list or mapping that the template makes.
 fn addend(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     Budget::charge(state, limits::measure(&value)?)?;
     Ok(value)
