@@ -6,9 +6,11 @@
 
 mod code;
 mod functions;
+mod growth;
 mod json;
 mod limits;
 mod marks;
+mod operands;
 mod operators;
 mod prompt;
 mod source;
