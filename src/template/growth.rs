@@ -17,12 +17,16 @@ pub(super) fn check_growth(name: &str, args: &[Value]) -> Result<(), Error> {
             text(0).len() + found.saturating_mul(text(2).len())
         }
         "join" => {
-            // As a filter the list comes first, as a method the separator.
-            let lists = args.iter().filter(|arg| arg.as_str().is_none());
-            let Some(count) = lists.filter_map(Value::len).max() else {
-                return Ok(());
+            // As a filter the list comes first, as a method the separator; a text is a list of its characters.
+            let items = |arg: &Value| match arg.as_str() {
+                Some(text) => text.len(),
+                None => arg.len().unwrap_or(limits::VALUE / limits::ITEM),
             };
-            count.saturating_mul(text(0).len().max(text(1).len()))
+            let [first, second] = [args.first(), args.get(1)].map(|arg| arg.map_or(0, items));
+            match args.first().and_then(Value::as_str) {
+                Some(_) => first.saturating_mul(second),
+                None => first.saturating_mul(text(1).len()),
+            }
         }
         "indent" => (text(0).lines().count() + 1).saturating_mul(widest(args)?),
         "batch" | "slice" => widest(args)?,
