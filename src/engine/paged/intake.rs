@@ -14,7 +14,7 @@ use crate::tokenizer::TokenId;
 /// Checks requests and sends them to the engine thread.
 pub(super) struct Intake {
     shared: Arc<Shared>,
-    sender: SyncSender<Box<Sequence>>,
+    sender: SyncSender<Sequence>,
     limits: EngineLimits,
     vocab: usize,
 }
@@ -25,7 +25,7 @@ impl Intake {
         shared: Arc<Shared>,
         runner: RunnerLimits,
         pin_blocks: usize,
-    ) -> (Self, Receiver<Box<Sequence>>) {
+    ) -> (Self, Receiver<Sequence>) {
         let queue = shared.queue_limit();
         let (sender, receiver) = sync_channel(queue);
         let pool = (runner.blocks - pin_blocks) * runner.block_tokens;
@@ -88,7 +88,7 @@ impl Intake {
             });
         }
         // The channel has as many places as the queue, so only an engine that is gone can refuse.
-        self.sender.try_send(Box::new(sequence)).map_err(|_| {
+        self.sender.try_send(sequence).map_err(|_| {
             self.shared.leave_queue();
             self.shared.close();
             SubmitError::Stopped

@@ -12,8 +12,8 @@ use crate::telemetry::EngineStats;
 /// The sequences of an engine: those that wait and those that hold blocks.
 #[derive(Debug)]
 pub(super) struct Scheduler {
-    waiting: Vec<Box<Sequence>>,
-    running: Vec<Box<Sequence>>,
+    waiting: Vec<Sequence>,
+    running: Vec<Sequence>,
     step_tokens: usize,
     mixed_step_tokens: usize,
     max_running: usize,
@@ -52,13 +52,13 @@ impl Scheduler {
     }
 
     /// Queues a new sequence.
-    pub(super) fn add(&mut self, mut sequence: Box<Sequence>) {
+    pub(super) fn add(&mut self, mut sequence: Sequence) {
         sequence.serial = self.next_serial;
         self.next_serial += 1;
         self.waiting.push(sequence);
     }
 
-    pub(super) fn running(&self) -> &[Box<Sequence>] {
+    pub(super) fn running(&self) -> &[Sequence] {
         &self.running
     }
 
@@ -67,24 +67,24 @@ impl Scheduler {
     }
 
     /// All sequences, wherever they are.
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Box<Sequence>> {
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Sequence> {
         self.waiting.iter_mut().chain(&mut self.running)
     }
 
     /// The sequences of this step's batch, in its order.
     pub(super) fn planned(&self) -> impl Iterator<Item = &Sequence> {
-        let running = self.running.iter().map(Box::as_ref);
+        let running = self.running.iter();
         running.filter(|sequence| sequence.rows > 0)
     }
 
     /// As [`Scheduler::planned`].
     pub(super) fn planned_mut(&mut self) -> impl Iterator<Item = &mut Sequence> {
-        let running = self.running.iter_mut().map(Box::as_mut);
+        let running = self.running.iter_mut();
         running.filter(|sequence| sequence.rows > 0)
     }
 
     /// Moves ended sequences into `ended`; returns how many of them waited.
-    pub(super) fn take_ended(&mut self, ended: &mut Vec<Box<Sequence>>) -> usize {
+    pub(super) fn take_ended(&mut self, ended: &mut Vec<Sequence>) -> usize {
         let before = ended.len();
         ended.extend(
             self.waiting
@@ -183,7 +183,7 @@ impl Scheduler {
 
     /// Gives a prefilling sequence up to `budget` rows, after whatever the cache holds by now; returns the rows.
     fn assign(&mut self, index: usize, budget: usize, planning: &mut Planning<'_>) -> usize {
-        let sequence = &mut *self.running[index];
+        let sequence = &mut self.running[index];
         let mut table = std::mem::take(&mut sequence.table);
         let found = planning.kv.adopt(&mut table, sequence.shareable());
         sequence.table = table;
@@ -284,7 +284,7 @@ impl Scheduler {
 
     /// Marks the pin's computation as ended with `reason`; `false` when it is not here.
     pub(super) fn end_pin(&mut self, pin: crate::engine::PinId, reason: &str) -> bool {
-        let is_pin = |sequence: &&mut Box<Sequence>| matches!(sequence.purpose, Purpose::Pin { id, .. } if id == pin);
+        let is_pin = |sequence: &&mut Sequence| matches!(sequence.purpose, Purpose::Pin { id, .. } if id == pin);
         let Some(sequence) = self.all_mut().find(is_pin) else {
             return false;
         };

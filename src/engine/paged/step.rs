@@ -21,7 +21,7 @@ pub(super) struct Core {
     runner: Box<dyn ModelRunner>,
     tokenizer: Arc<Tokenizer>,
     shared: Arc<Shared>,
-    arrivals: Receiver<Box<Sequence>>,
+    arrivals: Receiver<Sequence>,
     scheduler: Scheduler,
     kv: Kv,
     /// Pinned prefixes that are computed.
@@ -31,7 +31,7 @@ pub(super) struct Core {
     logits: Vec<f32>,
     vocab: usize,
     /// Sequences on their way out; empty between steps.
-    ended: Vec<Box<Sequence>>,
+    ended: Vec<Sequence>,
     steps: u64,
 }
 
@@ -46,7 +46,7 @@ impl Core {
         runner: Box<dyn ModelRunner>,
         tokenizer: Arc<Tokenizer>,
         shared: Arc<Shared>,
-        arrivals: Receiver<Box<Sequence>>,
+        arrivals: Receiver<Sequence>,
         config: &Config,
     ) -> Self {
         let limits = runner.limits();
