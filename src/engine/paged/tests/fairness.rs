@@ -184,7 +184,7 @@ fn equals_are_not_preempted_for_a_newcomer() {
 #[test]
 fn the_lowest_priority_and_then_the_least_computed_gives_way() {
     let mut rig = Rig::new(limits(14, 4), &config());
-    let mut readers = vec![
+    let mut readers = [
         rig.submit(request("long one here!!", 20)),
         rig.submit(request("short", 20)),
         rig.submit(prioritised("low but quite long", 20, Priority::Low)),
