@@ -28,6 +28,8 @@ pub(super) struct DrawCounter {
 /// Scratch memory, shared by all sequences of an engine.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
+    /// By token, for draws that top-k does not narrow down.
+    weights: Vec<f32>,
     candidates: Vec<Candidate>,
 }
 
@@ -35,7 +37,7 @@ pub(super) struct Sampler {
 struct Candidate {
     logit: f32,
     token: TokenId,
-    /// Relative to the most likely candidate, which has 1.
+    /// Relative to the most likely token, which has 1.
     weight: f32,
 }
 
@@ -55,17 +57,37 @@ impl Sampler {
         if greedy || highest == f32::INFINITY {
             return Ok(best);
         }
-        self.gather(logits);
-        self.keep_top_k(sampling.top_k);
-        self.weigh(highest, sampling.temperature);
-        self.keep_top_p(sampling.top_p);
+        let weigh = |logit: f32| exp((logit - highest) / sampling.temperature);
+        let point = uniform(counter);
+        let total = if (1..logits.len()).contains(&sampling.top_k) {
+            self.gather_top_k(logits, sampling.top_k, weigh);
+            sum(self.candidates.iter().map(|candidate| candidate.weight))
+        } else {
+            self.weights.clear();
+            self.weights
+                .extend(logits.iter().map(|logit| weigh(*logit)));
+            let total = sum(self.weights.iter().copied());
+            let floor = needed_weight(&self.weights, total, sampling);
+            if floor == 0.0 {
+                let weighed = self.weights.iter().copied().zip(0..);
+                return Ok(draw(weighed, point * total).unwrap_or(best));
+            }
+            self.gather_above(logits, floor);
+            total
+        };
+        self.keep_top_p(sampling.top_p, total);
         self.candidates
             .retain(|candidate| candidate.weight >= sampling.min_p);
-        Ok(self.draw(uniform(counter)).unwrap_or(best))
+        let kept = sum(self.candidates.iter().map(|candidate| candidate.weight));
+        let weighed = self
+            .candidates
+            .iter()
+            .map(|candidate| (candidate.weight, candidate.token));
+        Ok(draw(weighed, point * kept).unwrap_or(best))
     }
 
-    /// Fills `candidates` with the tokens that may be chosen at all, by ascending id.
-    fn gather(&mut self, logits: &[f32]) {
+    /// Fills `candidates` with the `top_k` most likely tokens.
+    fn gather_top_k(&mut self, logits: &[f32], top_k: usize, weigh: impl Fn(f32) -> f32) {
         let usable = (0..)
             .zip(logits)
             .filter(|(_, logit)| **logit > f32::NEG_INFINITY);
@@ -76,46 +98,37 @@ impl Sampler {
                 token,
                 weight: 0.0,
             }));
-    }
-
-    fn keep_top_k(&mut self, top_k: usize) {
-        if top_k == 0 || top_k >= self.candidates.len() {
-            return;
+        if top_k < self.candidates.len() {
+            self.candidates.select_nth_unstable_by(top_k - 1, likelier);
+            self.candidates.truncate(top_k);
         }
-        self.candidates.select_nth_unstable_by(top_k - 1, likelier);
-        self.candidates.truncate(top_k);
         self.candidates
             .sort_unstable_by_key(|candidate| candidate.token);
-    }
-
-    /// Weighs the candidates and drops those that weigh nothing.
-    fn weigh(&mut self, highest: f32, temperature: f32) {
         for candidate in &mut self.candidates {
-            candidate.weight = ((candidate.logit - highest) / temperature).exp();
+            candidate.weight = weigh(candidate.logit);
         }
-        self.candidates.retain(|candidate| candidate.weight > 0.0);
     }
 
-    fn total(&self) -> f64 {
+    /// Fills `candidates` with the tokens of at least `floor`, which is above 0.
+    fn gather_above(&mut self, logits: &[f32], floor: f32) {
+        let weighed = (0..).zip(&self.weights).zip(logits);
+        let heavy = weighed.filter(|((_, weight), _)| **weight >= floor);
+        self.candidates.clear();
         self.candidates
-            .iter()
-            .map(|candidate| f64::from(candidate.weight))
-            .sum()
+            .extend(heavy.map(|((token, weight), logit)| Candidate {
+                logit: *logit,
+                token,
+                weight: *weight,
+            }));
     }
 
-    /// Keeps the smallest set whose share reaches `top_p`, most likely first.
-    fn keep_top_p(&mut self, top_p: f32) {
+    /// Keeps the smallest set whose share of `total` reaches `top_p`, most likely first.
+    fn keep_top_p(&mut self, top_p: f32, total: f64) {
         if top_p >= 1.0 {
             return;
         }
-        let total = self.total();
-        let goal = total * f64::from(top_p);
-        // Tokens below this weigh less than 1 - top_p together, so none of them is needed: sort only the others.
-        #[allow(clippy::cast_precision_loss)] // a vocabulary is far below 2^52
-        let floor = (total - goal) / self.candidates.len() as f64;
-        self.candidates
-            .retain(|candidate| f64::from(candidate.weight) >= floor);
         self.candidates.sort_unstable_by(likelier);
+        let goal = total * f64::from(top_p);
         let mut sum = 0.0;
         let reaching = self.candidates.iter().position(|candidate| {
             sum += f64::from(candidate.weight);
@@ -124,18 +137,38 @@ impl Sampler {
         self.candidates
             .truncate(reaching.map_or(usize::MAX, |last| last + 1));
     }
+}
 
-    /// The candidate at `point`, 0 to below 1, of all their weights laid end to end.
-    fn draw(&self, point: f64) -> Option<TokenId> {
-        let mut left = point * self.total();
-        for candidate in &self.candidates {
-            left -= f64::from(candidate.weight);
-            if left < 0.0 {
-                return Some(candidate.token);
-            }
-        }
-        self.candidates.last().map(|candidate| candidate.token)
+/// The weight below which top-p and min-p need no token: those below the mean of what top-p leaves out weigh less than
+/// that together, so the set that top-p keeps is found, and sorted, among the others.
+fn needed_weight(weights: &[f32], total: f64, sampling: &Sampling) -> f32 {
+    if sampling.top_p >= 1.0 {
+        return sampling.min_p;
     }
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    // rounding a bound down is safe
+    let left_out = (total * f64::from(1.0 - sampling.top_p) / weights.len() as f64 * 0.999) as f32;
+    sampling.min_p.max(left_out)
+}
+
+fn sum(weights: impl Iterator<Item = f32>) -> f64 {
+    weights.map(f64::from).sum()
+}
+
+/// The token at `point` of all weights laid end to end; by rounding it may lie past the end.
+fn draw(weighed: impl Iterator<Item = (f32, TokenId)>, point: f64) -> Option<TokenId> {
+    let mut left = point;
+    let mut last = None;
+    for (weight, token) in weighed {
+        left -= f64::from(weight);
+        if left < 0.0 {
+            return Some(token);
+        }
+        if weight > 0.0 {
+            last = Some(token);
+        }
+    }
+    last
 }
 
 /// Most likely first, the lower id on a tie.
@@ -145,15 +178,62 @@ fn likelier(a: &Candidate, b: &Candidate) -> Ordering {
 
 /// The highest logit's id, the lowest of equals; `None` when all are NaN or minus infinity.
 fn argmax(logits: &[f32]) -> Option<TokenId> {
-    let mut best = None;
-    let mut highest = f32::NEG_INFINITY;
-    for (token, logit) in (0..).zip(logits) {
-        if *logit > highest {
-            highest = *logit;
-            best = Some(token);
+    /// Running maxima side by side, which vector instructions compute at once.
+    const LANES: usize = 16;
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let raise = |highest: &mut f32, logit: &f32| {
+        if *logit > *highest {
+            *highest = *logit;
         }
+    };
+    let (chunks, rest) = logits.as_chunks::<LANES>();
+    for chunk in chunks {
+        lanes
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(highest, logit)| raise(highest, logit));
     }
-    best
+    lanes
+        .iter_mut()
+        .zip(rest)
+        .for_each(|(highest, logit)| raise(highest, logit));
+    let highest = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let usable = (0..)
+        .zip(logits)
+        .filter(|(_, logit)| **logit > f32::NEG_INFINITY);
+    let mut best = usable.filter(|(_, logit)| **logit == highest);
+    best.next().map(|(token, _)| token)
+}
+
+/// The exponential of a number up to 0, to 3e-7 of its value; 0 below -87 and for NaN. Made of additions and
+/// multiplications, so that it is the same on every machine and computes several at once.
+fn exp(x: f32) -> f32 {
+    /// Adding it rounds to a whole number, which then is in the low bits.
+    const SHIFT: f32 = 12_582_912.0;
+    // ln 2 in two parts: the first has few bits, so that its multiples are exact.
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let whole = shifted - SHIFT;
+    let rest = x - whole * LN_2_HIGH - whole * LN_2_LOW;
+    let series = [
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ];
+    let power = series
+        .into_iter()
+        .fold(0.0, |sum, factor| sum * rest + factor);
+    let exponent = shifted
+        .to_bits()
+        .wrapping_sub(SHIFT.to_bits())
+        .wrapping_add(127);
+    let scale = f32::from_bits(exponent << 23);
+    if x > -87.0 { power * scale } else { 0.0 }
 }
 
 /// A number from 0 to below 1 that depends on the counter only.

@@ -61,6 +61,11 @@ fn equal_hashes_share_nothing() {
     let first = computed(&mut kv, "aaaabbbb");
     assert_eq!(found(&kv, "aaaabbbb"), 1, "the first one is kept");
     assert_eq!(found(&kv, "xxxxbbbb"), 0);
+    assert_eq!(
+        found(&kv, "aaaaaaaa"),
+        1,
+        "the same tokens after another prefix"
+    );
     let second = computed(&mut kv, "xxxxaaaa");
     assert_eq!(kv.referenced(), 4);
     kv.check([&first, &second].into_iter());

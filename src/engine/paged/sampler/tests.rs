@@ -293,6 +293,30 @@ fn penalties_change_the_greedy_choice() {
     assert_eq!(pick_after(&[3.0, 2.5], &sampling, &penalties, 0), Ok(1));
 }
 
+#[test]
+fn the_exponential_is_exact_enough() {
+    for x in (0..870_000).map(|step| -(step as f32) * 1e-4) {
+        let exact = f64::from(x).exp();
+        let error = (f64::from(exp(x)) - exact).abs() / exact;
+        assert!(error < 3e-7, "{error:e} at {x}");
+    }
+    assert_eq!(exp(0.0), 1.0);
+    for nothing in [-87.5, -1e30, f32::NEG_INFINITY, f32::NAN] {
+        assert_eq!(exp(nothing), 0.0);
+    }
+}
+
+#[test]
+fn the_highest_is_found_wherever_it_is() {
+    for length in 1..70 {
+        for at in 0..length {
+            let mut logits = vec![-1.0; length];
+            logits[at] = 2.0;
+            assert_eq!(argmax(&logits), Some(at as TokenId));
+        }
+    }
+}
+
 /// The plain definition, by sorting everything.
 fn plain(logits: &[f32], sampling: &Sampling) -> Vec<TokenId> {
     let mut all: Vec<(f32, TokenId)> = logits.iter().copied().zip(0..).collect();
@@ -301,7 +325,7 @@ fn plain(logits: &[f32], sampling: &Sampling) -> Vec<TokenId> {
         all.truncate(sampling.top_k);
     }
     let highest = all[0].0;
-    let weight = |logit: f32| f64::from(((logit - highest) / sampling.temperature).exp());
+    let weight = |logit: f32| f64::from(exp((logit - highest) / sampling.temperature));
     let total: f64 = all.iter().map(|(logit, _)| weight(*logit)).sum();
     let mut sum = 0.0;
     let mut kept = Vec::new();

@@ -147,7 +147,14 @@ fn preempted_is_undisturbed() {
         assert_eq!(reader.deltas.len(), 40, "no piece is sent twice or lost");
         assert_eq!(reader.end().usage.prompt, finish.usage.prompt);
         assert_eq!(reader.end().usage.completion, finish.usage.completion);
+        assert_eq!(
+            reader.end().usage.cached,
+            0,
+            "its own blocks, found again, do not count"
+        );
     }
+    assert_eq!(rig.count(|stats| &stats.prompt_tokens), 8 * 13);
+    assert_eq!(rig.count(|stats| &stats.prefix_hit_tokens), 0);
     assert_eq!(rig.blocks_used(), 0);
 }
 

@@ -137,13 +137,13 @@ fn waiting_raises_a_request() {
 #[test]
 fn a_request_without_a_deadline_is_not_overtaken_for_ever() {
     let mut rig = Rig::new(limits(100, 4), &one_by_one());
-    let mut patient = rig.submit(request("patient", 2));
+    let mut patient = rig.submit(prioritised("patient", 2, Priority::High));
     let mut overtaking = 0;
     while patient.reason().is_none() {
         let deadline = Some(rig.now() + Duration::from_secs(10));
         let mut reader = rig.submit(GenerateRequest {
             deadline,
-            ..request("hurry", 1)
+            ..prioritised("hurry", 1, Priority::High)
         });
         while reader.reason().is_none() && patient.reason().is_none() {
             rig.step();
@@ -232,6 +232,18 @@ fn one_block_too_few_fails_nobody() {
     }
     let preemptions = rig.count(|stats| &stats.preemptions);
     assert!((1..=16).contains(&preemptions), "{preemptions}");
+}
+
+#[test]
+fn a_newcomer_leaves_room_for_those_that_run() {
+    let mut rig = Rig::new(limits(10, 4), &config());
+    let mut first = rig.submit(request("sixteen letters.", 8));
+    rig.step();
+    let mut second = rig.submit(request("these are 24 characters.", 4));
+    rig.settle();
+    assert_eq!(rig.count(|stats| &stats.preemptions), 0);
+    assert_eq!(first.end().usage.completion, 8);
+    assert_eq!(second.end().usage.completion, 4);
 }
 
 /// Fault: a request that did not fit was tried again and again and blocked the queue, or never got its turn.

@@ -205,6 +205,22 @@ fn only_rows_that_choose_a_token_ask_for_logits() {
 }
 
 #[test]
+fn the_heartbeat_counts_from_the_last_step_or_from_the_arrival_of_work() {
+    let second = Duration::from_secs(1);
+    let mut rig = Rig::new(limits(100, 4), &config());
+    let since = |rig: &Rig| rig.shared.heartbeat().since_step;
+    rig.pass(10 * second);
+    assert_eq!(since(&rig), 10 * second);
+    let _first = rig.submit(request("first", 9));
+    assert_eq!(since(&rig), Duration::ZERO, "an idle engine did not hang");
+    rig.pass(2 * second);
+    let _second = rig.submit(request("second", 9));
+    assert_eq!(since(&rig), 2 * second, "more work does not hide a hang");
+    rig.step();
+    assert_eq!(since(&rig), Duration::ZERO);
+}
+
+#[test]
 fn an_idle_engine_does_nothing() {
     let mut rig = Rig::new(limits(100, 4), &config());
     assert!(!rig.step());

@@ -196,6 +196,21 @@ fn pins_work_over_the_thread() {
 }
 
 #[test]
+fn a_ticket_dropped_while_its_last_block_is_computed_cancels_the_pin() {
+    let (engine, control, stats) = start(&Config {
+        pin_share: 0.5,
+        ..config()
+    });
+    control.close();
+    let ticket = engine.pin(prompt("a shared prefix.")).unwrap();
+    control.wait_entered(1);
+    drop(ticket.ready);
+    control.open();
+    read(engine.generate(request("next", 1)).unwrap());
+    assert_eq!(stats.kv_blocks_used.load(Relaxed), 0);
+}
+
+#[test]
 fn a_runner_without_room_is_refused() {
     let faults: [fn(&mut RunnerLimits); 4] = [
         |l| l.vocab = 0,
