@@ -236,9 +236,11 @@ fn one_block_too_few_fails_nobody() {
 
 #[test]
 fn a_newcomer_leaves_room_for_those_that_run() {
-    let mut rig = Rig::new(limits(10, 4), &config());
+    let mut rig = Rig::new(limits(11, 4), &config());
     let mut first = rig.submit(request("sixteen letters.", 8));
     rig.step();
+    rig.step();
+    // It holds five blocks and will need a sixth; six are free, and the newcomer would take all of them.
     let mut second = rig.submit(request("these are 24 characters.", 4));
     rig.settle();
     assert_eq!(rig.count(|stats| &stats.preemptions), 0);
