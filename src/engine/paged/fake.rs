@@ -5,6 +5,8 @@
 mod bytes;
 mod control;
 mod script;
+#[cfg(test)]
+mod tests;
 
 use super::batch::{Batch, BatchSequence, BlockId};
 use super::runner::{ModelRunner, RunnerError, RunnerLimits};
