@@ -95,13 +95,8 @@ impl Config {
 
     /// Blocks of `blocks` that pins may hold.
     pub(super) fn pin_blocks(&self, blocks: usize) -> usize {
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss
-        )] // a share below 1 of a count far below 2^52
-        let share = (blocks as f64 * self.pin_share) as usize;
-        share
+        // A share below 1 of a count far below 2^52
+        (blocks as f64 * self.pin_share) as usize
     }
 
     pub(super) fn aging(&self) -> Duration {

@@ -141,7 +141,7 @@ impl FakeRunner {
                     .iter()
                     .fold(0, |state, token| mix(state, *token));
                 let vocab = u32::try_from(self.limits.vocab).unwrap_or(u32::MAX);
-                #[allow(clippy::cast_precision_loss)] // any spread of values will do
+                // Any spread of values will do
                 logits.extend((0..vocab).map(|token| (mix(state, token) >> 40) as f32 / 1e6));
             }
             Voice::Script(script) => {

@@ -145,8 +145,7 @@ fn needed_weight(weights: &[f32], total: f64, sampling: &Sampling) -> f32 {
     if sampling.top_p >= 1.0 {
         return sampling.min_p;
     }
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    // rounding a bound down is safe
+    // Rounding a bound down is safe
     let left_out = (total * f64::from(1.0 - sampling.top_p) / weights.len() as f64 * 0.999) as f32;
     sampling.min_p.max(left_out)
 }
@@ -241,7 +240,7 @@ fn uniform(counter: DrawCounter) -> f64 {
     let mut state = scramble(counter.seed);
     state = scramble(state ^ counter.choice);
     state = scramble(state ^ counter.position);
-    #[allow(clippy::cast_precision_loss)] // 53 bits are exact
+    // 53 bits are exact
     let numerator = (state >> 11) as f64;
     numerator / (1_u64 << 53) as f64
 }
@@ -292,7 +291,7 @@ impl Penalties {
                 *logit *= sampling.repetition_penalty;
             }
             if *said > 0 {
-                #[allow(clippy::cast_precision_loss)] // counts stay below the context
+                // Counts stay below the context
                 let times = *said as f32;
                 *logit -= sampling.presence_penalty + sampling.frequency_penalty * times;
             }

@@ -155,7 +155,6 @@ impl Core {
         }
         self.steps += 1;
         let batch_size = self.batch.sequences.len();
-        #[allow(clippy::cast_precision_loss)] // far below 2^52
         self.shared.stats.batch_size.observe(batch_size as f64);
         self.runner.forward(&self.batch, &mut self.logits)?;
         let wanted = self.batch.logit_rows.len() * self.vocab;
