@@ -1,6 +1,10 @@
 //! One conversational turn, free of transport and tensors: prompt, generation, speakable segments, one outcome.
 
 pub mod chat;
+mod segment;
+mod speech;
+#[cfg(test)]
+mod test_text;
 
 use std::sync::Arc;
 use std::time::Duration;
