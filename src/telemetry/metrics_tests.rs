@@ -74,7 +74,6 @@ proptest! {
             let samples = samples(&metrics.render());
             let in_flight = samples["avatar_turns_in_flight"];
             prop_assert_eq!(samples["avatar_turns_accepted_total"], in_flight + sum(&samples, "avatar_turns_total"));
-            #[allow(clippy::cast_precision_loss)]
             let opened = open.len() as f64;
             prop_assert_eq!(in_flight, opened);
         }

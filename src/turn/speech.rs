@@ -190,7 +190,7 @@ impl Stripped {
             let head = rest.as_bytes().get(..start.len());
             head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
         };
-        if URL_STARTS.iter().any(|start| starts(&start)) {
+        if URL_STARTS.iter().any(starts) {
             let in_url = |c: char| {
                 c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '(' | ')' | '[' | ']' | '`')
             };
@@ -203,7 +203,7 @@ impl Stripped {
             let head = start.as_bytes().get(..rest.len());
             head.is_some_and(|head| head.eq_ignore_ascii_case(rest.as_bytes()))
         };
-        if URL_STARTS.iter().any(|start| begun(&start)) {
+        if URL_STARTS.iter().any(begun) {
             self.unsettle();
         }
         0

@@ -12,7 +12,6 @@ const NUMBERED: &[&str] = &["no", "nos", "art", "p", "pp", "ch", "sec"];
 
 /// Consecutive marks and the spaces after them.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_excessive_bools)] // each says whether a kind of mark was seen
 pub(super) struct Run {
     /// Where the first mark begins.
     pub(super) start: usize,
