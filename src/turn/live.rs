@@ -14,6 +14,9 @@ use crate::telemetry::events::{DeadlineMissed, FallbackSpoken, TurnEnded};
 use crate::telemetry::{Metrics, Outcome, TurnMeter};
 use crate::tokenizer::Tokenizer;
 
+/// Characters beyond the limit after which a first clause that found no end is given up.
+const UNDECIDED_CHARS: usize = 60;
+
 /// Everything that a turn holds; dropping it frees all of it.
 pub(super) struct Live {
     pub(super) entry: Entry,
@@ -115,21 +118,22 @@ impl Live {
     /// Whether no further whole clause can fit.
     fn is_full(&self) -> bool {
         let answer = &self.answer;
+        let chars = answer.spoken_chars + answer.segmenter.pending_chars();
+        // A first clause that is not decided yet may still be cut to fit.
         let decided = answer.segments > 0 || answer.segmenter.has_cut();
-        answer.full
-            || (decided && answer.spoken_chars + answer.segmenter.pending_chars() > self.max_chars)
+        let slack = if decided { 0 } else { UNDECIDED_CHARS };
+        answer.full || chars > self.max_chars + slack
     }
 
     /// Sends clauses as segments, as long as they fit.
     fn say(&mut self, clauses: Vec<Clause>) {
         for clause in clauses {
-            let chars = clause.text.chars().count();
-            self.answer.full |=
-                self.answer.spoken_chars + chars > self.max_chars && self.answer.segments > 0;
+            let chars = self.answer.spoken_chars + clause.text.chars().count();
+            self.answer.full |= chars > self.max_chars;
             if self.answer.full {
                 return;
             }
-            self.answer.spoken_chars += chars;
+            self.answer.spoken_chars = chars;
             self.send(clause.text, clause.tts_text, clause.pause_ms);
         }
     }
