@@ -165,6 +165,21 @@ async fn no_answer_is_longer_than_its_limit_whatever_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_segment_that_does_not_fit_ends_the_answer_even_if_a_later_one_would() {
+    let stage = stage(vec![Ok(vec![
+        text("It is warm. This one is far too long. Ok"),
+        Beat::Hang,
+    ])]);
+    let short = TurnRequest {
+        max_chars: 20,
+        ..request()
+    };
+    let events = events(stage.turns.respond(short).unwrap()).await;
+    assert_eq!(texts(&events), ["It is warm. "]);
+    assert_eq!(completion(&events).finish_reason, TurnFinish::Length);
+}
+
+#[tokio::test(start_paused = true)]
 async fn words_that_never_end_stop_the_engine() {
     let stage = stage(vec![Ok(vec![text(&"👏".repeat(1000)), Beat::Hang])]);
     let start = Instant::now();
