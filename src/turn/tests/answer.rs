@@ -127,11 +127,13 @@ async fn a_full_answer_ends_with_a_whole_segment_and_stops_the_engine() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_within_the_limit_is_never_called_full() {
-    let exact = "a".repeat(118) + "b.";
-    let stage = stage(vec![says(&[&exact])]);
-    let events = events(stage.turns.respond(request()).unwrap()).await;
-    assert_eq!(texts(&events), [exact]);
-    assert_eq!(completion(&events).finish_reason, TurnFinish::Stop);
+    let exact = "It is warm. ".repeat(9) + "It is light.";
+    let stage = stage(vec![says(&[&exact]), says(&[&exact, " \n"])]);
+    for end in ["", " \n"] {
+        let events = events(stage.turns.respond(request()).unwrap()).await;
+        assert_eq!(texts(&events).concat(), exact.clone() + end);
+    }
+    assert_eq!(stage.ended("stop"), 1.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +156,7 @@ async fn no_answer_is_longer_than_its_limit_whatever_the_limit() {
             let events = events(stream).await;
             let spoken = texts(&events).concat();
             assert!(answer.starts_with(&spoken), "{spoken:?}");
-            assert!(spoken.chars().count() <= max_chars, "{spoken:?}");
+            assert!(spoken.trim_end().chars().count() <= max_chars, "{spoken:?}");
             assert_eq!(
                 spoken.is_empty(),
                 matches!(events.last(), Some(TurnEvent::Failed(_))),
