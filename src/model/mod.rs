@@ -1,1 +1,3 @@
-//! To come.
+//! Models: their files, weights and the decoder.
+
+pub mod gguf;

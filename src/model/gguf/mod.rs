@@ -1,0 +1,165 @@
+//! Reads GGUF model files, version 2 and 3, little endian.
+//!
+//! A file is somebody else's data: every count, length, size and offset is checked before it is used, and a fault is a
+//! [`ModelFileError`] that names the file and the field. Reads are positional, never a memory map: a file that is
+//! truncated under us gives an error and not a signal.
+
+mod error;
+mod header;
+mod kind;
+mod layout;
+mod metadata;
+mod source;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+mod value;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+pub use error::{Fault, ModelFileError};
+pub use kind::TensorKind;
+pub use layout::TensorInfo;
+pub use metadata::Metadata;
+pub use value::{Array, Strings, Value};
+
+/// An open model file whose header has been checked.
+#[derive(Debug)]
+pub struct GgufFile {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    version: u32,
+    metadata: Metadata,
+    tensors: Vec<TensorInfo>,
+    by_name: HashMap<String, usize>,
+}
+
+impl GgufFile {
+    /// Opens a file and checks its whole header; reads no tensor.
+    ///
+    /// # Errors
+    /// Names the file and the field that is missing, malformed or not supported.
+    pub fn open(path: &Path) -> Result<Self, ModelFileError> {
+        let mut source = source::Source::open(path)?;
+        let mut header = header::parse(&mut source)?;
+        let tensors = layout::place(&source, &mut header)?;
+        let by_name = tensors
+            .iter()
+            .enumerate()
+            .map(|(index, tensor)| (tensor.name.clone(), index));
+        Ok(Self {
+            path: path.to_owned(),
+            by_name: by_name.collect(),
+            size: source.size(),
+            version: header.version,
+            metadata: Metadata::new(path, header.metadata),
+            tensors,
+            file: source.into_file(),
+        })
+    }
+
+    /// Where the file lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the whole file when it was opened.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Version of the format, 2 or 3.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What the file says of itself.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The model's name, for people.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.metadata.info("general.name")
+    }
+
+    /// All tensors, in the order of the header.
+    #[must_use]
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.by_name.get(name).map(|index| &self.tensors[*index])
+    }
+
+    /// Reads a whole tensor, replacing what `into` holds.
+    ///
+    /// # Errors
+    /// The file was truncated since it was opened, or cannot be read.
+    pub fn read_tensor(
+        &self,
+        tensor: &TensorInfo,
+        into: &mut Vec<u8>,
+    ) -> Result<(), ModelFileError> {
+        let Ok(bytes) = usize::try_from(tensor.bytes) else {
+            let reason = format!("{} bytes exceed this machine's address space", tensor.bytes);
+            return Err(self.error(&tensor.name, Fault::Invalid(reason)));
+        };
+        into.clear();
+        into.resize(bytes, 0);
+        self.read_range(tensor, 0, into)
+    }
+
+    /// Reads the bytes of a tensor from `start` on, as many as `into` is long.
+    ///
+    /// # Errors
+    /// The range leaves the tensor, the file was truncated since it was opened, or it cannot be read.
+    pub fn read_range(
+        &self,
+        tensor: &TensorInfo,
+        start: u64,
+        into: &mut [u8],
+    ) -> Result<(), ModelFileError> {
+        let end = start.checked_add(into.len() as u64);
+        if end.is_none_or(|end| end > tensor.bytes) {
+            let reason = format!(
+                "{} bytes from {start} on leave its {} bytes",
+                into.len(),
+                tensor.bytes
+            );
+            return Err(self.error(&tensor.name, Fault::Invalid(reason)));
+        }
+        let first = tensor.offset.saturating_add(start);
+        self.file.read_exact_at(into, first).map_err(|error| {
+            let fault = match (error.kind(), self.file.metadata()) {
+                (io::ErrorKind::UnexpectedEof, Ok(now)) => Fault::Truncated {
+                    expected: self.size,
+                    actual: now.len(),
+                },
+                _ => Fault::Io(error),
+            };
+            self.error(&tensor.name, fault)
+        })
+    }
+
+    /// An error about a field of this file, for those who interpret it.
+    #[must_use]
+    pub fn error(&self, field: &str, fault: Fault) -> ModelFileError {
+        ModelFileError::new(&self.path, field, fault)
+    }
+}
