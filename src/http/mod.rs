@@ -1,1 +1,110 @@
-//! To come.
+//! The service's HTTP face, and the only user of axum: routes, wire types, errors, connections.
+
+mod body;
+mod config;
+mod connections;
+mod error;
+mod fields;
+mod health;
+mod ids;
+mod json;
+mod middleware;
+mod models;
+mod server;
+mod sse;
+mod stall;
+mod wire;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+pub use config::{Config, ConfigError, Limits};
+pub use server::{Door, Server, ServerError};
+
+use crate::shutdown::{Phase, Shutdown};
+use crate::telemetry::Metrics;
+use crate::turn::ServedModel;
+use error::{ApiError, Code};
+
+/// What answers once the model is loaded.
+pub struct Backend {
+    /// The model behind all routes.
+    pub model: ServedModel,
+}
+
+/// What every handler shares.
+struct Shared {
+    config: Config,
+    shutdown: Shutdown,
+    metrics: Arc<Metrics>,
+    backend: OnceLock<Backend>,
+}
+
+impl Shared {
+    fn new(config: Config, shutdown: Shutdown, metrics: Arc<Metrics>) -> Self {
+        Self {
+            config,
+            shutdown,
+            metrics,
+            backend: OnceLock::new(),
+        }
+    }
+
+    fn open(&self, backend: Backend) {
+        if self.backend.set(backend).is_err() {
+            tracing::warn!("the server already has what answers; the second one is ignored");
+        }
+    }
+
+    /// What answers, once it is there.
+    fn loaded(&self) -> Option<&Backend> {
+        self.backend.get()
+    }
+
+    /// What answers, unless nothing new is taken now.
+    fn accepting(&self) -> Result<&Backend, ApiError> {
+        if self.shutdown.phase() > Phase::Running {
+            return Err(ApiError::new(Code::Draining, "the server is stopping"));
+        }
+        self.loaded()
+            .ok_or_else(|| ApiError::new(Code::Loading, "the model is still being loaded"))
+    }
+}
+
+/// Every route there is.
+fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/models", get(models::list))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .route("/version", get(health::version))
+        .fallback(not_found)
+        .method_not_allowed_fallback(other_method)
+        // Our own limit holds, not the framework's 2 MB.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(
+            Arc::clone(&shared),
+            middleware::envelope,
+        ))
+        .with_state(shared)
+}
+
+async fn not_found(uri: Uri) -> ApiError {
+    ApiError::new(Code::NotFound, format!("there is no {}", uri.path()))
+}
+
+/// A path that exists, asked for in another way. The router adds `Allow`.
+async fn other_method(method: Method) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let message = format!("{method} is not allowed here, see the Allow header");
+    ApiError::new(Code::MethodNotAllowed, message).into_response()
+}

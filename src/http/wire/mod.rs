@@ -1,0 +1,8 @@
+//! The JSON of requests and answers: reads bodies into what turns understand, and writes what turns say.
+
+pub(super) mod chat;
+pub(super) mod respond;
+mod text;
+
+/// Accepted `deadline_ms`.
+pub(super) const DEADLINE_MS: std::ops::RangeInclusive<i64> = 100..=120_000;
