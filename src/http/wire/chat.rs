@@ -255,3 +255,7 @@ fn content(fields: &mut Fields) -> Result<String, ApiError> {
     }
     Ok(texts.join("\n"))
 }
+
+#[cfg(test)]
+#[path = "chat_tests.rs"]
+mod tests;

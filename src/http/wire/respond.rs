@@ -310,3 +310,7 @@ impl Buffered {
         Err(error)
     }
 }
+
+#[cfg(test)]
+#[path = "respond_tests.rs"]
+mod tests;
