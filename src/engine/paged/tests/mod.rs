@@ -1,0 +1,1 @@
+//! The engine as a whole, driven step by step.
