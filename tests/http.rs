@@ -1,12 +1,12 @@
 //! Routes, methods, content types, request ids, and what slow or greedy clients get.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 use compere::engine::Heartbeat;
 use compere::telemetry::Metrics;
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::support::client::Client;
 use crate::support::engine::{Act, ScriptedEngine, say};
@@ -297,4 +297,22 @@ fn models_version_and_metrics_say_what_is_served() {
     let kind = metrics.head.header("content-type");
     assert_eq!(kind, Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(metrics.body.contains("avatar_turns_accepted_total"), "{}", metrics.body);
+}
+
+#[test]
+fn a_panic_is_one_failed_request() {
+    let server = TestServer::start();
+    for path in [CHAT, RESPOND] {
+        let body = if path == CHAT {
+            chat()
+        } else {
+            json!({"room_id": "r", "comments": [{"text": "hi"}]}).to_string()
+        };
+        server.engine.panics.store(true, SeqCst);
+        let mut client = server.client();
+        client.post(path, &body);
+        client.response().error(500, "internal_error");
+        client.post(path, &body);
+        assert_eq!(client.response().status(), 200, "the same connection goes on");
+    }
 }

@@ -160,6 +160,7 @@ impl Client {
         SseReader {
             client: self,
             head,
+            comments: 0,
             text: String::new(),
         }
     }
@@ -183,6 +184,8 @@ impl Event {
 pub struct SseReader {
     client: Client,
     pub head: Head,
+    /// Comments so far.
+    pub comments: usize,
     text: String,
 }
 
@@ -196,6 +199,7 @@ impl Iterator for SseReader {
                 if let Some(event) = parse(&block) {
                     return Some(event);
                 }
+                self.comments += 1;
                 continue;
             }
             let Some(chunk) = self.client.chunk() else {

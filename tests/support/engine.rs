@@ -1,6 +1,6 @@
 //! An engine that says what a test tells it to, when the test lets it.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct ScriptedEngine {
     released: Arc<(Mutex<usize>, Condvar)>,
     requests: Mutex<Vec<GenerateRequest>>,
     refuse: Mutex<Option<SubmitError>>,
+    /// Makes the next request panic.
+    pub panics: AtomicBool,
     heartbeat: Mutex<Heartbeat>,
     counts: Arc<Counts>,
 }
@@ -53,6 +55,7 @@ impl ScriptedEngine {
             released: Arc::default(),
             requests: Mutex::default(),
             refuse: Mutex::default(),
+            panics: AtomicBool::new(false),
             heartbeat: Mutex::new(Heartbeat {
                 alive: true,
                 busy: false,
@@ -101,6 +104,7 @@ impl ScriptedEngine {
 
 impl Engine for ScriptedEngine {
     fn generate(&self, request: GenerateRequest) -> Result<TokenStream, SubmitError> {
+        assert!(!self.panics.swap(false, SeqCst), "told to panic\r\nid: 7");
         if let Some(error) = self.refuse.lock().unwrap().clone() {
             return Err(error);
         }

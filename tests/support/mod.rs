@@ -3,6 +3,7 @@
 pub mod client;
 pub mod engine;
 pub mod model;
+pub mod paged;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,22 +45,25 @@ impl TestServer<ScriptedEngine> {
     pub fn with(adjust: impl FnOnce(&mut Config)) -> Self {
         let template = model::template();
         let engine = Arc::new(ScriptedEngine::new(Arc::clone(template.tokenizer())));
-        Self::over(engine, adjust)
+        Self::over(engine, &Arc::new(Metrics::new()), adjust)
     }
 }
 
 impl<E: Engine + 'static> TestServer<E> {
     /// A server over any engine.
-    pub fn over(engine: Arc<E>, adjust: impl FnOnce(&mut Config)) -> Self {
-        let metrics = Arc::new(Metrics::new());
-        let (server, door) = Self::bound(engine, &metrics, adjust);
+    pub fn over(
+        engine: Arc<E>,
+        metrics: &Arc<Metrics>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Self {
+        let (server, door) = Self::bound(engine, metrics, adjust);
         let model = ServedModel {
             id: MODEL.to_owned(),
             created: 1_700_000_000,
             engine: Arc::clone(&server.engine) as Arc<dyn Engine>,
             template: model::template(),
         };
-        door.open(Backend::new(model, &turn::Config::default(), &metrics));
+        door.open(Backend::new(model, &turn::Config::default(), metrics));
         server
     }
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use compere::template::ChatTemplate;
-use compere::tokenizer::{Tokenizer, TokenizerParts};
+use compere::tokenizer::{TokenId, Tokenizer, TokenizerParts};
 
 const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
      {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// The token that ends a message.
+pub const END: TokenId = 257;
 
 /// Every byte is a token of its own; two control tokens follow.
 pub fn template() -> Arc<ChatTemplate> {
@@ -34,7 +37,7 @@ pub fn template() -> Arc<ChatTemplate> {
         kinds,
         merges: Vec::new(),
         bos: None,
-        eos: Some(257),
+        eos: Some(END),
         add_bos: false,
     });
     let template = ChatTemplate::new(TEMPLATE, Arc::new(tokenizer.unwrap()));
