@@ -1,6 +1,7 @@
 //! What happens, as typed events: one `emit` is the log line and the metric, so that neither can be forgotten.
 //! Nothing here carries what viewers wrote or who they are.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::ledger::Outcome;
@@ -34,21 +35,26 @@ impl TurnAccepted<'_> {
 
 /// A turn was not accepted.
 #[derive(Debug)]
-pub struct TurnRejected<'a> {
+pub struct TurnRejected<'a, E> {
     /// The live room.
     pub room_id: &'a str,
     /// A word of a fixed set.
     pub reason: &'static str,
-    /// Why, without the request's text.
-    pub cause: &'a dyn std::error::Error,
+    /// Why, where that cannot quote the request's text.
+    pub cause: Option<&'a E>,
 }
 
-impl TurnRejected<'_> {
+impl<E: Display> TurnRejected<'_, E> {
     /// Logs and counts it, and the fallback line that goes with it.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.turn_rejected(self.reason);
         metrics.fallback(self.reason);
-        tracing::info!(room_id = self.room_id, reason = self.reason, cause = %self.cause, "turn rejected");
+        tracing::info!(
+            room_id = self.room_id,
+            reason = self.reason,
+            cause = self.cause.map(tracing::field::display),
+            "turn rejected"
+        );
     }
 }
 
@@ -131,17 +137,21 @@ impl TurnEnded<'_> {
 
 /// A chat completion was not accepted.
 #[derive(Debug)]
-pub struct ChatRejected<'a> {
+pub struct ChatRejected<'a, E> {
     /// A word of a fixed set.
     pub reason: &'static str,
-    /// Why, without the request's text.
-    pub cause: &'a dyn std::error::Error,
+    /// Why, where that cannot quote the request's text.
+    pub cause: Option<&'a E>,
 }
 
-impl ChatRejected<'_> {
+impl<E: Display> ChatRejected<'_, E> {
     /// Logs and counts it.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.chat_rejected(self.reason);
-        tracing::info!(reason = self.reason, cause = %self.cause, "chat completion rejected");
+        tracing::info!(
+            reason = self.reason,
+            cause = self.cause.map(tracing::field::display),
+            "chat completion rejected"
+        );
     }
 }

@@ -67,7 +67,6 @@ pub(super) fn labelled(labels: &[(&str, &str)]) -> Metric {
 pub(super) fn counter(labels: &[(&str, &str)], value: u64) -> Metric {
     let mut metric = labelled(labels);
     let mut counter = Counter::default();
-    #[allow(clippy::cast_precision_loss)] // the exposition format has floats only
     counter.set_value(value as f64);
     metric.set_counter(counter);
     metric
@@ -141,9 +140,7 @@ impl Collector for EngineCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let stats = &self.stats;
-        #[allow(clippy::cast_precision_loss)] // gauges are floats
         let whole = |value: u64| gauge(&[], value as f64);
-        #[allow(clippy::cast_precision_loss)]
         let usage =
             stats.kv_blocks_used.load(Relaxed) as f64 / stats.kv_blocks.load(Relaxed).max(1) as f64;
         let count = |value: &std::sync::atomic::AtomicU64| counter(&[], value.load(Relaxed));
@@ -231,7 +228,6 @@ fn resident_bytes() -> Option<f64> {
 
 fn open_files() -> Option<f64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
-    #[allow(clippy::cast_precision_loss)] // a handful
     let count = entries.count() as f64;
     Some((count - 1.0).max(0.0)) // without the one that lists them
 }

@@ -147,7 +147,6 @@ impl Collector for Ledger {
             .collect();
         vec![
             family(self.names.accepted, vec![counter(&[], accepted)]),
-            #[allow(clippy::cast_precision_loss)] // a gauge is a float
             family(self.names.in_flight, vec![gauge(&[], in_flight as f64)]),
             family(self.names.ended, outcomes),
         ]

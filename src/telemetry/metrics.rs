@@ -100,14 +100,18 @@ impl Metrics {
             .expect("families made here are valid; a test renders them all")
     }
 
-    /// Counts an accepted turn until the meter is ended or dropped.
+    /// Counts a turn accepted at `accepted` until the meter is ended or dropped.
     #[must_use]
-    pub fn accept_turn(self: &Arc<Self>, trigger: &'static str) -> TurnMeter {
+    pub fn accept_turn(
+        self: &Arc<Self>,
+        trigger: &'static str,
+        accepted: tokio::time::Instant,
+    ) -> TurnMeter {
         TurnMeter {
             flight: self.turns.accept(),
             metrics: Arc::clone(self),
             trigger,
-            accepted: tokio::time::Instant::now(),
+            accepted,
             first_segment: None,
             ended: false,
         }

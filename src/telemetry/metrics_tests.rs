@@ -53,7 +53,7 @@ proptest! {
         let metrics = Arc::new(Metrics::new());
         let mut open = Vec::new();
         for ending in &endings {
-            let mut meter = metrics.accept_turn("comments");
+            let mut meter = metrics.accept_turn("comments", tokio::time::Instant::now());
             match ending {
                 Ending::Counted(outcome) => { meter.end(Outcome::ALL[*outcome]); }
                 Ending::Twice(outcome) => {
@@ -74,7 +74,6 @@ proptest! {
             let samples = samples(&metrics.render());
             let in_flight = samples["avatar_turns_in_flight"];
             prop_assert_eq!(samples["avatar_turns_accepted_total"], in_flight + sum(&samples, "avatar_turns_total"));
-            #[allow(clippy::cast_precision_loss)]
             let opened = open.len() as f64;
             prop_assert_eq!(in_flight, opened);
         }
@@ -86,7 +85,7 @@ fn everything() -> Arc<Metrics> {
     metrics
         .watch_engine(Arc::new(EngineStats::default()))
         .unwrap();
-    let mut meter = metrics.accept_turn("comments");
+    let mut meter = metrics.accept_turn("comments", tokio::time::Instant::now());
     meter.segment();
     meter.end(Outcome::Stop);
     metrics.turn_rejected("queue_full");
@@ -154,9 +153,15 @@ fn quantiles_are_a_summary_over_both_windows() {
 #[test]
 fn only_answers_enter_the_latency_summary() {
     let metrics = Arc::new(Metrics::new());
-    metrics.accept_turn("comments").end(Outcome::Cancelled);
-    metrics.accept_turn("comments").end(Outcome::Failed);
-    metrics.accept_turn("comments").end(Outcome::Length);
+    metrics
+        .accept_turn("comments", tokio::time::Instant::now())
+        .end(Outcome::Cancelled);
+    metrics
+        .accept_turn("comments", tokio::time::Instant::now())
+        .end(Outcome::Failed);
+    metrics
+        .accept_turn("comments", tokio::time::Instant::now())
+        .end(Outcome::Length);
     let samples = samples(&metrics.render());
     assert_eq!(
         samples["avatar_response_latency_seconds_count{window=\"1m\"}"],

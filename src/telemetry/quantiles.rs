@@ -92,7 +92,6 @@ impl Quantiles {
                 if merged.is_empty() {
                     return f64::NAN;
                 }
-                #[allow(clippy::cast_precision_loss)] // far below 2^52 units
                 let units = merged.value_at_quantile(quantile) as f64;
                 units / UNITS_PER_SECOND
             });
