@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Extension, Path, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::{ApiError, Code};
-use super::ids::RequestId;
 use super::sse::{self, Frames};
 use super::wire::respond::{Buffered, RespondCall, event, read_cancel};
 use super::{Shared, body};
 use crate::shutdown::Phase;
-use crate::turn::{TurnEvent, TurnStream};
+use crate::turn::{TurnEvent, TurnStream, Turns, UnknownTurn};
 
 /// The header that carries a turn's id before its first event.
 const RESPONSE_ID: &str = "x-response-id";
@@ -22,30 +22,32 @@ const RESPONSE_ID: &str = "x-response-id";
 /// Answers viewers' comments.
 pub(super) async fn respond(
     State(shared): State<Arc<Shared>>,
-    Extension(request_id): Extension<RequestId>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let turns = match shared.accepting() {
+        Ok(backend) => backend.turns.clone(),
+        Err(error) => return Err(instead(error, &shared.turn.fallback)),
+    };
     let body = body::required(request, &shared.config.limits).await?;
-    let call = RespondCall::read(body, &shared.config)?;
-    let fallback = shared.fallback();
-    let speak_instead = |error: ApiError| error.beside("fallback", json!({"tts_text": fallback}));
-    let backend = shared.accepting().map_err(speak_instead)?;
-    let turn = backend.turns.respond(call.request).map_err(ApiError::from)?;
+    let call = RespondCall::read(body, &shared.turn)?;
+    let turn = turns
+        .respond(call.request)
+        .map_err(|rejection| instead(rejection.cause.into(), &rejection.fallback))?;
     let response_id = turn.response_id().to_owned();
     let events = Events {
         turn,
-        response_id: response_id.clone(),
+        turns,
         shared: Arc::clone(&shared),
         ending: false,
         sent: 0,
     };
     let mut response = if call.stream {
-        sse::respond(events, request_id.as_str(), shared.config.keep_alive())
+        sse::respond(events, shared.config.keep_alive())
     } else {
-        buffered(events).await
+        events.buffered().await.into_response()
     };
-    let header = HeaderValue::from_str(&response_id)
-        .expect("ids of turns are letters, digits and dashes");
+    let header =
+        HeaderValue::from_str(&response_id).expect("a turn's id is of letters, digits and _");
     response.headers_mut().insert(RESPONSE_ID, header);
     Ok(response)
 }
@@ -53,17 +55,34 @@ pub(super) async fn respond(
 /// Stops a turn; its events end with a completion that says so.
 pub(super) async fn cancel(
     State(shared): State<Arc<Shared>>,
-    Path(response_id): Path<String>,
+    response_id: Result<Path<String>, PathRejection>,
     request: Request,
-) -> Result<(StatusCode, Json<serde_json::Value>), ApiError> {
+) -> Result<Json<Value>, ApiError> {
     let played = read_cancel(body::optional(request, &shared.config.limits).await?)?;
-    todo(played)
+    let unknown = || ApiError::new(Code::ResponseNotFound, UnknownTurn.to_string());
+    let Path(response_id) = response_id.map_err(|_| unknown())?;
+    // Also in a drain: what runs may be stopped.
+    let turns = &shared.loaded().ok_or_else(unknown)?.turns;
+    turns
+        .cancel(&response_id, played)
+        .map_err(|UnknownTurn| unknown())?;
+    Ok(Json(
+        json!({"response_id": response_id, "status": "cancelled"}),
+    ))
+}
+
+/// Where the caller may try again, it also learns what to say meanwhile.
+fn instead(error: ApiError, fallback: &str) -> ApiError {
+    if error.is_callers() {
+        return error;
+    }
+    error.beside("fallback", json!({"tts_text": fallback}))
 }
 
 /// A turn's events, cut short when the process may not wait for it.
 struct Events {
     turn: TurnStream,
-    response_id: String,
+    turns: Turns,
     shared: Arc<Shared>,
     /// Whether the turn was cancelled because the process ends.
     ending: bool,
@@ -78,12 +97,37 @@ impl Events {
                 event = self.turn.next() => return event,
                 () = self.shared.shutdown.reached(Phase::Ending) => {
                     self.ending = true;
-                    if let Ok(backend) = self.shared.backend() {
-                        backend.turns.cancel(&self.response_id, None);
-                    }
+                    // A turn that has just ended by itself has its last event waiting.
+                    let _ = self.turns.cancel(self.turn.response_id(), None);
                 }
             }
         }
         self.turn.next().await
+    }
+
+    async fn buffered(mut self) -> Result<Json<Value>, ApiError> {
+        let mut whole = Buffered::default();
+        while let Some(event) = self.next_event().await {
+            whole.push(event);
+        }
+        whole.finish(self.turn.response_id()).map(Json)
+    }
+}
+
+impl Frames for Events {
+    async fn next(&mut self) -> Option<String> {
+        let (name, data) = event(&self.next_event().await?);
+        self.sent += 1;
+        Some(sse::frame(Some(name), Some(self.sent), &data))
+    }
+
+    fn broken(&self) -> String {
+        let data = json!({
+            "code": "internal_error",
+            "message": "the turn failed inside the server",
+            "retryable": true,
+            "fallback": {"tts_text": self.shared.turn.fallback},
+        });
+        sse::frame(Some("response.failed"), None, &data)
     }
 }

@@ -22,10 +22,6 @@ pub struct Config {
     pub keep_alive_ms: u64,
     /// `/livez` fails when the engine has work and made no step for so long.
     pub stall_ms: u64,
-    /// `deadline_ms` of avatar requests that name none.
-    pub deadline_ms: u64,
-    /// `policy.max_chars` of avatar requests that name none.
-    pub max_chars: usize,
 }
 
 /// Bounds on what one client may ask.
@@ -55,8 +51,6 @@ impl Default for Config {
             drain_ms: 30_000,
             keep_alive_ms: 10_000,
             stall_ms: 30_000,
-            deadline_ms: 30_000,
-            max_chars: 120,
         }
     }
 }
@@ -106,9 +100,6 @@ impl Config {
             let reason = format!("must be from 1 to {MAX_JSON_DEPTH}");
             return fail("limits.json_depth", reason);
         }
-        if !super::wire::DEADLINE_MS.contains(&self.deadline_ms.cast_signed()) {
-            return fail("deadline_ms", "must be from 100 to 120000".to_owned());
-        }
         let positive = [
             ("limits.body_bytes", self.limits.body_bytes as u64),
             ("limits.header_read_ms", self.limits.header_read_ms),
@@ -117,7 +108,6 @@ impl Config {
             ("limits.connections", self.limits.connections as u64),
             ("keep_alive_ms", self.keep_alive_ms),
             ("stall_ms", self.stall_ms),
-            ("max_chars", self.max_chars as u64),
         ];
         for (key, value) in positive {
             if value == 0 {

@@ -5,6 +5,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::engine::SubmitError;
+use crate::template::TemplateError;
+use crate::turn::RejectionCause;
+
 /// Why a request is refused, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
@@ -25,8 +29,8 @@ pub(super) enum Code {
     Draining,
     EngineStopped,
     ShuttingDown,
-    Cancelled,
     EngineError,
+    EmptyAnswer,
     Internal,
 }
 
@@ -56,8 +60,8 @@ impl Code {
             Self::Draining => (S::SERVICE_UNAVAILABLE, "draining", SERVER),
             Self::EngineStopped => (S::SERVICE_UNAVAILABLE, "engine_stopped", SERVER),
             Self::ShuttingDown => (S::SERVICE_UNAVAILABLE, "shutting_down", SERVER),
-            Self::Cancelled => (S::SERVICE_UNAVAILABLE, "cancelled", SERVER),
             Self::EngineError => (S::INTERNAL_SERVER_ERROR, "engine_error", SERVER),
+            Self::EmptyAnswer => (S::INTERNAL_SERVER_ERROR, "empty_answer", SERVER),
             Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal_error", SERVER),
         }
     }
@@ -120,6 +124,12 @@ impl ApiError {
         self.code
     }
 
+    /// Whether the caller has to change something, rather than try again.
+    pub(super) fn is_callers(&self) -> bool {
+        let status = self.code.row().0;
+        status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS
+    }
+
     #[cfg(test)]
     pub(super) fn param(&self) -> Option<&str> {
         self.param.as_deref()
@@ -141,6 +151,33 @@ impl ApiError {
             members.extend(self.beside.clone());
         }
         body
+    }
+}
+
+impl From<RejectionCause> for ApiError {
+    fn from(cause: RejectionCause) -> Self {
+        let message = cause.to_string();
+        match cause {
+            RejectionCause::Template(TemplateError::Refused(_)) => {
+                Self::new(Code::InvalidParameter, message).at("messages")
+            }
+            RejectionCause::Template(_) => Self::new(Code::Internal, message),
+            RejectionCause::Submit(SubmitError::ContextLength { prompt, limit, .. }) => {
+                let field = if prompt < limit {
+                    "max_tokens"
+                } else {
+                    "messages"
+                };
+                Self::new(Code::ContextLengthExceeded, message).at(field)
+            }
+            RejectionCause::Submit(SubmitError::Invalid { field, .. }) => {
+                Self::new(Code::InvalidParameter, message).at(field)
+            }
+            RejectionCause::Submit(SubmitError::QueueFull { .. }) => {
+                Self::new(Code::QueueFull, message)
+            }
+            RejectionCause::Submit(SubmitError::Stopped) => Self::new(Code::EngineStopped, message),
+        }
     }
 }
 

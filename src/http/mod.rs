@@ -1,6 +1,8 @@
 //! The service's HTTP face, and the only user of axum: routes, wire types, errors, connections.
 
+mod avatar;
 mod body;
+mod chat;
 mod config;
 mod connections;
 mod error;
@@ -22,34 +24,44 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 
 pub use config::{Config, ConfigError, Limits};
 pub use server::{Door, Server, ServerError};
 
 use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::Metrics;
-use crate::turn::ServedModel;
+use crate::turn::{self, ServedModel, Turns};
 use error::{ApiError, Code};
 
 /// What answers once the model is loaded.
 pub struct Backend {
     /// The model behind all routes.
     pub model: ServedModel,
+    /// The turns that it speaks.
+    pub turns: Turns,
 }
 
 /// What every handler shares.
 struct Shared {
     config: Config,
+    /// What avatar requests mean that do not say, and what is said when there is no answer.
+    turn: turn::Config,
     shutdown: Shutdown,
     metrics: Arc<Metrics>,
     backend: OnceLock<Backend>,
 }
 
 impl Shared {
-    fn new(config: Config, shutdown: Shutdown, metrics: Arc<Metrics>) -> Self {
+    fn new(
+        config: Config,
+        turn: turn::Config,
+        shutdown: Shutdown,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             config,
+            turn,
             shutdown,
             metrics,
             backend: OnceLock::new(),
@@ -80,6 +92,9 @@ impl Shared {
 /// Every route there is.
 fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
+        .route("/v1/avatar/respond", post(avatar::respond))
+        .route("/v1/avatar/responses/{id}/cancel", post(avatar::cancel))
+        .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/models", get(models::list))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))

@@ -23,6 +23,7 @@ use super::stall::StallGuard;
 use super::{Backend, Config, ConfigError, Shared};
 use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::Metrics;
+use crate::turn;
 
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -66,12 +67,13 @@ impl Door {
 }
 
 impl Server {
-    /// Checks the settings and listens.
+    /// Checks the settings and listens. `turn` are the settings of the turns that [`Door::open`] brings.
     ///
     /// # Errors
     /// A setting that cannot work, or an address that cannot be listened on.
     pub async fn bind(
         config: Config,
+        turn: turn::Config,
         shutdown: Shutdown,
         metrics: Arc<Metrics>,
     ) -> Result<Self, ServerError> {
@@ -80,7 +82,7 @@ impl Server {
         let failed = |source| ServerError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let shared = Arc::new(Shared::new(config, shutdown, metrics));
+        let shared = Arc::new(Shared::new(config, turn, shutdown, metrics));
         Ok(Self {
             listener,
             address,

@@ -48,14 +48,14 @@ pub(super) trait Frames: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<String>> + Send;
 
     /// The last frame when [`Frames::next`] panicked.
-    fn broken(request_id: &str) -> String;
+    fn broken(&self) -> String;
 }
 
 /// The response that streams `frames`.
-pub(super) fn respond<F: Frames>(frames: F, request_id: &str, keep_alive: Duration) -> Response {
+pub(super) fn respond<F: Frames>(frames: F, keep_alive: Duration) -> Response {
     let body = SseBody {
+        broken: frames.broken(),
         pending: Some(advance(frames)),
-        broken: F::broken(request_id),
         keep_alive: Box::pin(sleep(keep_alive)),
         pause: keep_alive,
     };
@@ -187,13 +187,13 @@ mod tests {
             }
         }
 
-        fn broken(request_id: &str) -> String {
-            format!("broken {request_id};")
+        fn broken(&self) -> String {
+            "broken;".to_owned()
         }
     }
 
     async fn whole(steps: Vec<Step>) -> String {
-        let response = respond(Scripted(steps), "r1", Duration::from_secs(10));
+        let response = respond(Scripted(steps), Duration::from_secs(10));
         let body = response.into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(body.to_vec()).unwrap()
     }
@@ -207,6 +207,6 @@ mod tests {
     #[tokio::test]
     async fn a_panic_ends_the_stream_with_its_last_frame() {
         let text = whole(vec![Step::Say("a;"), Step::Panic, Step::Say("b;")]).await;
-        assert_eq!(text, "a;broken r1;");
+        assert_eq!(text, "a;broken;");
     }
 }

@@ -160,7 +160,6 @@ impl Client {
         SseReader {
             client: self,
             head,
-            comments: 0,
             text: String::new(),
         }
     }
@@ -184,9 +183,23 @@ impl Event {
 pub struct SseReader {
     client: Client,
     pub head: Head,
-    /// Comments so far.
-    pub comments: usize,
     text: String,
+}
+
+impl SseReader {
+    /// The next event or comment.
+    pub fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.text.find("\n\n") {
+                return Some(self.text.drain(..end + 2).collect());
+            }
+            let Some(chunk) = self.client.chunk() else {
+                assert_eq!(self.text, "", "the stream ends with a whole event");
+                return None;
+            };
+            self.text.push_str(&String::from_utf8(chunk).unwrap());
+        }
+    }
 }
 
 impl Iterator for SseReader {
@@ -194,19 +207,9 @@ impl Iterator for SseReader {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(end) = self.text.find("\n\n") {
-                let block: String = self.text.drain(..end + 2).collect();
-                if let Some(event) = parse(&block) {
-                    return Some(event);
-                }
-                self.comments += 1;
-                continue;
+            if let Some(event) = parse(&self.block()?) {
+                return Some(event);
             }
-            let Some(chunk) = self.client.chunk() else {
-                assert_eq!(self.text, "", "the stream ends with a whole event");
-                return None;
-            };
-            self.text.push_str(&String::from_utf8(chunk).unwrap());
         }
     }
 }

@@ -63,7 +63,13 @@ impl<E: Engine + 'static> TestServer<E> {
             engine: Arc::clone(&server.engine) as Arc<dyn Engine>,
             template: model::template(),
         };
-        door.open(Backend::new(model, &turn::Config::default(), metrics));
+        let turns = Turns::new(
+            model.clone(),
+            "You are a cheerful host.".to_owned(),
+            turn::Config::default(),
+            Arc::clone(metrics),
+        );
+        door.open(Backend { model, turns });
         server
     }
 
@@ -84,7 +90,12 @@ impl<E: Engine + 'static> TestServer<E> {
         };
         adjust(&mut config);
         let shutdown = Shutdown::new();
-        let binding = Server::bind(config, shutdown.clone(), Arc::clone(metrics));
+        let binding = Server::bind(
+            config,
+            turn::Config::default(),
+            shutdown.clone(),
+            Arc::clone(metrics),
+        );
         let server = runtime.block_on(binding).unwrap();
         let (address, door) = (server.address(), server.door());
         let running = Some(runtime.spawn(server.run()));

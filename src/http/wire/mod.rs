@@ -4,6 +4,3 @@ pub(super) mod chat;
 pub(super) mod completion;
 pub(super) mod respond;
 mod text;
-
-/// Accepted `deadline_ms`.
-pub(super) const DEADLINE_MS: std::ops::RangeInclusive<i64> = 100..=120_000;

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::text::{is_blank, is_name};
 use crate::engine::Priority;
-use crate::http::config::Config;
 use crate::http::error::{ApiError, Code};
 use crate::http::fields::{Fields, wrong_type};
 use crate::turn::{
-    Comment, Completion, Context, Failure, Segment, TurnEvent, TurnFinish, TurnRequest,
+    Comment, Config, Completion, Context, Failure, Segment, TurnEvent, TurnFinish, TurnRequest,
 };
 
+/// Accepted `deadline_ms`.
+const DEADLINE_MS: std::ops::RangeInclusive<i64> = 100..=120_000;
 /// Most comments of one request.
 const MAX_COMMENTS: usize = 64;
 /// Most characters of a comment.
@@ -23,7 +24,7 @@ const MAX_NAME: usize = 128;
 /// Most promotions of one request.
 const MAX_PROMOTIONS: usize = 64;
 /// Accepted `policy.max_chars`.
-const MAX_CHARS: std::ops::RangeInclusive<i64> = 1..=4000;
+const MAX_CHARS: std::ops::RangeInclusive<i64> = 1..=10_000;
 
 /// A parsed request to the avatar.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl RespondCall {
         let room_id = name(&mut root, "room_id")?.ok_or_else(|| root.missing("room_id"))?;
         let stream = root.flag("stream")?.unwrap_or(false);
         let deadline_ms = root
-            .integer("deadline_ms", super::DEADLINE_MS)?
+            .integer("deadline_ms", DEADLINE_MS)?
             .map_or(config.deadline_ms, i64::cast_unsigned);
         let comments = comments(&mut root)?;
         let context = context(root.object("context")?)?;
@@ -273,7 +274,7 @@ pub(in crate::http) struct Buffered {
 impl Buffered {
     /// Adds the next event.
     pub(in crate::http) fn push(&mut self, next: TurnEvent) {
-        let (kind, data) = event(&next);
+        let (_, data) = event(&next);
         match next {
             TurnEvent::Started { .. } => self.set("started", data),
             TurnEvent::Segment(_) => self.segments.push(data),
@@ -283,7 +284,6 @@ impl Buffered {
                 self.failure = Some(failure);
             }
         }
-        debug_assert!(!kind.is_empty(), "every event has a name");
     }
 
     fn set(&mut self, member: &str, data: Value) {
@@ -297,10 +297,10 @@ impl Buffered {
         let Some(failure) = self.failure else {
             return Ok(Value::Object(self.members));
         };
-        let code = if failure.retryable {
-            Code::EngineStopped
-        } else {
-            Code::EngineError
+        let code = match failure.code {
+            "engine_error" => Code::EngineError,
+            "empty_answer" => Code::EmptyAnswer,
+            _ => Code::Internal,
         };
         let mut error = ApiError::new(code, failure.message)
             .beside("fallback", json!({"tts_text": failure.fallback}));

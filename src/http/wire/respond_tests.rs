@@ -37,7 +37,7 @@ fn one_line_is_enough() {
     assert_eq!(request.comments[0].comment_id, "c1");
     assert_eq!(request.comments[0].text, "is it waterproof?");
     assert_eq!(request.context.product_id, "trail-jacket");
-    assert_eq!(request.deadline, Duration::from_secs(30));
+    assert_eq!(request.deadline, Duration::from_secs(6));
     assert_eq!(
         (request.priority, request.max_chars),
         (Priority::Normal, 120)
@@ -47,7 +47,7 @@ fn one_line_is_enough() {
 #[test]
 fn every_supported_member_reaches_the_turn() {
     let call = read(json!({
-        "room_id": "r1", "stream": true, "deadline_ms": 6000,
+        "room_id": "r1", "stream": true, "deadline_ms": 7000,
         "comments": [{"comment_id": "x", "viewer_id": "u", "nickname": "Bo", "text": "price?"}, {"text": "size?"}],
         "context": {"product_id": "p", "facts": {"z": 1, "a": [true]}, "promotions": ["2 for 1", {"code": "A"}]},
         "policy": {"priority": "high", "max_chars": 60, "language": "zh-Hant-TW"},
@@ -62,7 +62,7 @@ fn every_supported_member_reaches_the_turn() {
         .collect();
     assert_eq!(ids, ["x", "c2"]);
     assert_eq!(request.comments[0].nickname, "Bo");
-    assert_eq!(request.deadline, Duration::from_secs(6));
+    assert_eq!(request.deadline, Duration::from_secs(7));
     assert_eq!(request.context.facts.keys().collect::<Vec<_>>(), ["z", "a"]);
     assert_eq!(request.context.promotions.len(), 2);
     assert_eq!((request.priority, request.max_chars), (Priority::High, 60));
