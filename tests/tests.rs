@@ -1,12 +1,25 @@
-//! Tests of the whole service, as its clients see it.
+//! Behaviour of the whole program, one module per subject.
 
+mod model_file;
 mod support;
 
-mod avatar; // turns as events and as one object
-mod chat; // OpenAI's chat completions, streamed or not
-mod disconnect; // who leaves costs nothing any more
-mod http; // routes, methods, ids, limits of connections and bodies
-mod json; // what bodies may hold
-mod sdk; // the official OpenAI client against a real server
-mod shutdown; // refuse, finish, end, close
-mod sse; // streams that no text breaks
+/// Turns as events and as one object.
+mod avatar;
+/// OpenAI's chat completions, streamed or not.
+mod chat;
+/// Who leaves costs nothing any more.
+mod disconnect;
+/// Routes, methods, ids, and the limits of connections and bodies.
+mod http;
+/// What bodies may hold.
+mod json;
+/// The official OpenAI client against a real server.
+mod sdk;
+/// The way down: refuse, finish, end, close.
+mod shutdown;
+/// Streams that no text breaks.
+mod sse;
+/// Prompts of the default model's vocabulary against the reference's, and content that imitates markup.
+mod template;
+/// Token ids of the default model's vocabulary against the reference tokenizer's.
+mod tokenizer;

@@ -68,7 +68,7 @@ impl Added {
     }
 
     /// Finds added tokens from left to right, the longest at each place.
-    pub(super) fn find_all<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Found> + 'a {
+    pub(super) fn find_all(&self, text: &str) -> impl Iterator<Item = Found> {
         let mut at = 0;
         std::iter::from_fn(move || {
             while at < text.len() {

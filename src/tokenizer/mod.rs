@@ -13,6 +13,7 @@ mod tests;
 mod utf8;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 pub use utf8::Utf8Stream;
 
@@ -114,7 +115,7 @@ impl Tokenizer {
         let index = tables::index(&parts)?;
         let bytes = tables::bytes(&parts)?;
         let merges = tables::merges(&parts, &index)?;
-        let byte_tokens = tables::byte_tokens(&index);
+        let byte_tokens = tables::byte_tokens(&parts, &index);
         if byte_tokens.iter().all(Option::is_none) {
             return Err(tables::fault(
                 tables::TOKENS,
@@ -206,12 +207,18 @@ impl Tokenizer {
         self.added.spellings()
     }
 
-    /// Where the added tokens are spelled in `text`, as [`Tokenizer::encode_markup`] would read it: byte ranges in
-    /// order, none overlapping.
-    pub fn find_added<'a>(&'a self, text: &'a str) -> impl Iterator<Item = std::ops::Range<usize>> {
-        self.added
-            .find_all(text)
-            .map(|found| found.start..found.end)
+    /// Where added tokens are spelled in `text`, as [`Tokenizer::encode_markup`] reads it: byte ranges in order, none
+    /// overlapping, each with its token.
+    pub fn find_added(&self, text: &str) -> impl Iterator<Item = (Range<usize>, TokenId)> {
+        let found = self.added.find_all(text);
+        found.map(|found| (found.start..found.end, found.token))
+    }
+
+    /// How many bytes of `text` its tokens stand for: all but those that the vocabulary has no token for.
+    #[must_use]
+    pub fn encoded_len(&self, text: &str) -> usize {
+        let known = |byte: &u8| self.byte_tokens[usize::from(*byte)].is_some();
+        text.as_bytes().iter().filter(|byte| known(byte)).count()
     }
 
     /// Whether sampling this token ends the turn: the `eos` of the model file, and the other end-of-turn tokens

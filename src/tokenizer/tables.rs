@@ -100,13 +100,17 @@ pub(super) fn merges(
     Ok(merges)
 }
 
-/// The token of each byte, for the bytes that have one.
-pub(super) fn byte_tokens(index: &HashMap<&str, TokenId>) -> [Option<TokenId>; 256] {
+/// The token of each byte, for the bytes that have one that is ordinary text.
+pub(super) fn byte_tokens(
+    parts: &TokenizerParts,
+    index: &HashMap<&str, TokenId>,
+) -> [Option<TokenId>; 256] {
     let mut tokens = [None; 256];
     let mut letter = [0; 4];
     for (byte, token) in (0..=u8::MAX).zip(&mut tokens) {
         let spelling = alphabet::letter_of(byte).encode_utf8(&mut letter);
-        *token = index.get(&*spelling).copied();
+        let ordinary = |id: &TokenId| !is_added(parts.kinds[*id as usize]);
+        *token = index.get(&*spelling).copied().filter(ordinary);
     }
     tokens
 }

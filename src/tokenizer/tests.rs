@@ -26,7 +26,7 @@ fn the_longest_added_token_is_found_and_kinds_have_their_text() {
     assert_eq!(tokenizer.encode_markup("<a><b>ab<a>"), [257, 258, 256]);
     assert_eq!(tokenizer.added_tokens(), ["<a><b>", "<a>"]);
     let found: Vec<_> = tokenizer.find_added("é<a><a><b>").collect();
-    assert_eq!(found, [2..5, 5..11]);
+    assert_eq!(found, [(2..5, 256), (5..11, 257)]);
     assert_eq!(tokenizer.token_bytes(256), b"");
     assert_eq!(tokenizer.token_bytes(257), b"<a><b>");
     assert_eq!(tokenizer.token_bytes(259), b" a");
@@ -39,6 +39,15 @@ fn merging_never_makes_an_added_token() {
     let more = [("<>", 4), ("ab", 3)];
     let tokenizer = Tokenizer::new(parts(&more, &["< >", "a b"])).unwrap();
     assert_eq!(tokenizer.encode("<>ab"), [60, 62, 97, 98]);
+}
+
+#[test]
+fn a_byte_that_is_an_added_token_is_no_text() {
+    let mut parts = parts(&[], &[]);
+    parts.kinds[usize::from(b'@')] = 4;
+    let tokenizer = Tokenizer::new(parts).unwrap();
+    assert_eq!(tokenizer.encode("a@"), [97]);
+    assert_eq!(tokenizer.encode_markup("a@"), [97, 64]);
 }
 
 #[test]
