@@ -19,7 +19,9 @@ fn body(stream: bool) -> Value {
 }
 
 fn named<'a>(events: &'a [Event], name: &str) -> Vec<&'a Event> {
-    let named = events.iter().filter(|event| event.name.as_deref() == Some(name));
+    let named = events
+        .iter()
+        .filter(|event| event.name.as_deref() == Some(name));
     named.collect()
 }
 
@@ -29,41 +31,71 @@ fn assert_conserved(server: &TestServer, accepted: u32) {
     let text = server.get("/metrics").body;
     let sum = |name: &str| -> f64 {
         let lines = text.lines().filter(|line| line.starts_with(name));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+        lines
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
     };
     assert_eq!(sum("avatar_turns_accepted_total"), f64::from(accepted));
     let ended = sum("avatar_turns_total{");
-    assert_eq!(ended + sum("avatar_turns_in_flight"), f64::from(accepted), "{text}");
+    assert_eq!(
+        ended + sum("avatar_turns_in_flight"),
+        f64::from(accepted),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_stream_says_what_one_object_says() {
     let server = TestServer::start();
-    server.engine.script(["Yes, up to ", "10,000 mm. ", "它很", "暖和！还有", "\r\n[x] **Bye**."].map(say));
+    server.engine.script(
+        [
+            "Yes, up to ",
+            "10,000 mm. ",
+            "它很",
+            "暖和！还有",
+            "\r\n[x] **Bye**.",
+        ]
+        .map(say),
+    );
     let whole = server.post(RESPOND, body(false));
     assert_eq!(whole.status(), 200, "{}", whole.body);
     let mut events = server.stream(RESPOND, body(true));
     let id = events.head.header("x-response-id").unwrap().to_owned();
     let events: Vec<_> = events.by_ref().collect();
-    let (whole_id, whole) = (whole.head.header("x-response-id").unwrap().to_owned(), whole.json());
+    let (whole_id, whole) = (
+        whole.head.header("x-response-id").unwrap().to_owned(),
+        whole.json(),
+    );
 
     let mut started = events[0].json();
     assert_eq!(events[0].name.as_deref(), Some("response.started"));
-    assert_eq!((&started["response_id"], &started["model"]), (&json!(id), &json!(MODEL)));
+    assert_eq!(
+        (&started["response_id"], &started["model"]),
+        (&json!(id), &json!(MODEL))
+    );
     assert_eq!(started["comment_ids"], json!(["x", "c2"]));
     assert_eq!(whole["response_id"], json!(whole_id));
     started["response_id"] = whole["started"]["response_id"].clone();
     started["queue_ms"] = whole["started"]["queue_ms"].clone();
     assert_eq!(started, whole["started"]);
 
-    let segments: Vec<_> = named(&events, "segment").iter().map(|event| event.json()).collect();
+    let segments: Vec<_> = named(&events, "segment")
+        .iter()
+        .map(|event| event.json())
+        .collect();
     assert_eq!(json!(segments), whole["segments"]);
     assert!(segments.len() > 1);
-    let text: String = segments.iter().map(|segment| segment["text"].as_str().unwrap()).collect();
+    let text: String = segments
+        .iter()
+        .map(|segment| segment["text"].as_str().unwrap())
+        .collect();
     assert_eq!(text, "Yes, up to 10,000 mm. 它很暖和！还有\r\n[x] **Bye**.");
 
     let mut completed = events.last().unwrap().json();
-    assert_eq!(events.last().unwrap().name.as_deref(), Some("response.completed"));
+    assert_eq!(
+        events.last().unwrap().name.as_deref(),
+        Some("response.completed")
+    );
     assert_eq!(completed["finish_reason"], "stop");
     completed["timings"] = whole["completed"]["timings"].clone();
     assert_eq!(completed, whole["completed"]);
@@ -82,8 +114,17 @@ fn the_one_line_of_the_documentation_works() {
 
 fn cancel(server: &TestServer, id: &str, body: &str) -> u16 {
     let mut client = server.client();
-    let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
-    client.request("POST", &format!("/v1/avatar/responses/{id}/cancel"), kind, body);
+    let kind = if body.is_empty() {
+        ""
+    } else {
+        "content-type: application/json\r\n"
+    };
+    client.request(
+        "POST",
+        &format!("/v1/avatar/responses/{id}/cancel"),
+        kind,
+        body,
+    );
     client.response().status()
 }
 
@@ -92,7 +133,11 @@ fn a_turn_can_be_stopped_before_its_first_segment_and_after() {
     let server = TestServer::start();
     for (script, body, heard) in [
         (vec![Act::Hold], String::new(), 0),
-        (vec![say("First part. "), Act::Hold, say("Never.")], r#"{"played_through_seq":0}"#.to_owned(), 1),
+        (
+            vec![say("First part. "), Act::Hold, say("Never.")],
+            r#"{"played_through_seq":0}"#.to_owned(),
+            1,
+        ),
     ] {
         server.engine.script(script);
         let mut events = server.stream(RESPOND, self::body(true));
@@ -103,21 +148,39 @@ fn a_turn_can_be_stopped_before_its_first_segment_and_after() {
         seen.extend(events);
         assert_eq!(seen.len(), heard + 2);
         assert_eq!(seen.last().unwrap().json()["finish_reason"], "cancelled");
-        until("the engine was told", || server.engine.counts().running.load(std::sync::atomic::Ordering::SeqCst) == 0);
+        until("the engine was told", || {
+            server
+                .engine
+                .counts()
+                .running
+                .load(std::sync::atomic::Ordering::SeqCst)
+                == 0
+        });
         until("it is forgotten", || cancel(&server, &id, "") == 404);
     }
     assert_conserved(&server, 2);
-    assert_eq!(server.metric("avatar_turns_total{outcome=\"cancelled\"}"), 2.0);
+    assert_eq!(
+        server.metric("avatar_turns_total{outcome=\"cancelled\"}"),
+        2.0
+    );
 }
 
 #[test]
 fn unknown_turns_cannot_be_stopped() {
     let server = TestServer::start();
     for id in ["resp_0", "%ff", "..%2f"] {
-        server.post(&format!("/v1/avatar/responses/{id}/cancel"), "{}").error(404, "response_not_found");
+        server
+            .post(&format!("/v1/avatar/responses/{id}/cancel"), "{}")
+            .error(404, "response_not_found");
     }
-    let error = server.post("/v1/avatar/responses/x/cancel", r#"{"played_through_seq":"2"}"#);
-    assert_eq!(error.error(400, "invalid_parameter")["param"], "played_through_seq");
+    let error = server.post(
+        "/v1/avatar/responses/x/cancel",
+        r#"{"played_through_seq":"2"}"#,
+    );
+    assert_eq!(
+        error.error(400, "invalid_parameter")["param"],
+        "played_through_seq"
+    );
 }
 
 #[test]
@@ -136,8 +199,14 @@ fn a_failed_turn_says_so_and_what_to_speak() {
     let whole = server.post(RESPOND, body(false));
     whole.error(500, "engine_error");
     let whole = whole.json();
-    assert_eq!((&whole["failed"], &whole["fallback"]), (&failed, &failed["fallback"]));
-    assert_eq!(whole["segments"].as_array().unwrap().len(), named(&events, "segment").len());
+    assert_eq!(
+        (&whole["failed"], &whole["fallback"]),
+        (&failed, &failed["fallback"])
+    );
+    assert_eq!(
+        whole["segments"].as_array().unwrap().len(),
+        named(&events, "segment").len()
+    );
     assert_conserved(&server, 2);
     assert_eq!(server.metric("avatar_turns_total{outcome=\"failed\"}"), 2.0);
 }
@@ -156,9 +225,16 @@ fn a_refused_turn_says_why_and_what_to_speak() {
     let stopped = refused(SubmitError::Stopped);
     stopped.error(503, "engine_stopped");
     assert!(stopped.json()["fallback"]["tts_text"].is_string());
-    let long = refused(SubmitError::ContextLength { prompt: 5000, max_tokens: 10, limit: 4096 });
+    let long = refused(SubmitError::ContextLength {
+        prompt: 5000,
+        max_tokens: 10,
+        limit: 4096,
+    });
     long.error(400, "context_length_exceeded");
-    assert!(long.json().get("fallback").is_none(), "the caller has to change something");
+    assert!(
+        long.json().get("fallback").is_none(),
+        "the caller has to change something"
+    );
     assert_conserved(&server, 0);
 }
 
@@ -181,7 +257,11 @@ fn many_turns_at_once_never_mix() {
         let events: Vec<_> = client.events().collect();
         let own = json!([format!("comment-{index}")]);
         assert_eq!(events[0].json()["comment_ids"], own);
-        assert!(named(&events, "segment").iter().all(|event| event.json()["reply_to"] == own));
+        assert!(
+            named(&events, "segment")
+                .iter()
+                .all(|event| event.json()["reply_to"] == own)
+        );
         assert_eq!(events.last().unwrap().json()["finish_reason"], "stop");
     }
     assert_conserved(&server, 40);

@@ -3,15 +3,17 @@
 use compere::engine::{FinishReason, SubmitError};
 use serde_json::{Value, json};
 
-use crate::support::engine::{Act, say};
 use crate::support::client::Event;
+use crate::support::engine::{Act, say};
 use crate::support::{MODEL, TestServer};
 
 const CHAT: &str = "/v1/chat/completions";
 
 fn body(members: Value) -> Value {
     let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
-    body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    body.as_object_mut()
+        .unwrap()
+        .extend(members.as_object().unwrap().clone());
     body
 }
 
@@ -25,35 +27,62 @@ fn streamed(server: &TestServer, members: Value) -> Vec<Event> {
 fn text(events: &[Event]) -> String {
     let chunks = events.iter().filter(|event| event.data != "[DONE]");
     chunks
-        .filter_map(|event| Some(event.json()["choices"][0]["delta"]["content"].as_str()?.to_owned()))
+        .filter_map(|event| {
+            Some(
+                event.json()["choices"][0]["delta"]["content"]
+                    .as_str()?
+                    .to_owned(),
+            )
+        })
         .collect()
 }
 
 #[test]
 fn a_stream_says_what_one_object_says() {
     let server = TestServer::start();
-    let pieces = ["\n\n\n", "A", "\n\n\n\nB\r\n第一行\r第", "\u{2028}x\u{2029}y\u{85}z\u{0}", "👩\u{200d}👧\n"];
+    let pieces = [
+        "\n\n\n",
+        "A",
+        "\n\n\n\nB\r\n第一行\r第",
+        "\u{2028}x\u{2029}y\u{85}z\u{0}",
+        "👩\u{200d}👧\n",
+    ];
     server.engine.script(pieces.map(say));
     let whole = server.post(CHAT, body(json!({})));
     assert_eq!(whole.status(), 200);
     let whole = whole.json();
     let events = streamed(&server, json!({"stream_options": {"include_usage": true}}));
     assert_eq!(text(&events), pieces.concat());
-    assert_eq!(whole["choices"][0]["message"]["content"], json!(pieces.concat()));
+    assert_eq!(
+        whole["choices"][0]["message"]["content"],
+        json!(pieces.concat())
+    );
     let (done, chunks) = events.split_last().unwrap();
     assert_eq!(done.data, "[DONE]");
     let (counts, chunks) = chunks.split_last().unwrap();
     assert_eq!(counts.json()["usage"], whole["usage"]);
     assert_eq!(counts.json()["choices"], json!([]));
     let (last, chunks) = chunks.split_last().unwrap();
-    assert_eq!(last.json()["choices"][0]["finish_reason"], whole["choices"][0]["finish_reason"]);
-    assert_eq!(chunks[0].json()["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
+    assert_eq!(
+        last.json()["choices"][0]["finish_reason"],
+        whole["choices"][0]["finish_reason"]
+    );
+    assert_eq!(
+        chunks[0].json()["choices"][0]["delta"],
+        json!({"role": "assistant", "content": ""})
+    );
     for chunk in chunks {
         let chunk = chunk.json();
         assert_eq!(chunk["object"], "chat.completion.chunk");
         assert_eq!(chunk["choices"][0]["finish_reason"], Value::Null);
-        assert_eq!((&chunk["usage"], chunk.get("usage").is_some()), (&Value::Null, true));
-        assert_eq!((&chunk["model"], &chunk["id"]), (&whole["model"], &counts.json()["id"]));
+        assert_eq!(
+            (&chunk["usage"], chunk.get("usage").is_some()),
+            (&Value::Null, true)
+        );
+        assert_eq!(
+            (&chunk["model"], &chunk["id"]),
+            (&whole["model"], &counts.json()["id"])
+        );
     }
 }
 
@@ -81,7 +110,11 @@ fn one_object_has_openais_members() {
 fn usage_comes_only_when_asked_for() {
     let server = TestServer::start();
     let events = streamed(&server, json!({}));
-    assert!(events[..events.len() - 1].iter().all(|event| event.json().get("usage").is_none()));
+    assert!(
+        events[..events.len() - 1]
+            .iter()
+            .all(|event| event.json().get("usage").is_none())
+    );
 }
 
 #[test]
@@ -93,17 +126,29 @@ fn all_that_is_asked_reaches_the_engine() {
     });
     assert_eq!(server.post(CHAT, body(members)).status(), 200);
     let asked = server.engine.last_request();
-    assert_eq!((asked.max_tokens, asked.stop), (Some(7), vec!["END".to_owned()]));
+    assert_eq!(
+        (asked.max_tokens, asked.stop),
+        (Some(7), vec!["END".to_owned()])
+    );
     let sampling = asked.sampling;
-    assert_eq!((sampling.temperature, sampling.top_p, sampling.seed), (0.5, 0.25, 3));
-    assert_eq!((sampling.top_k, sampling.min_p, sampling.repetition_penalty), (4, 0.125, 2.0));
-    assert_eq!((sampling.presence_penalty, sampling.frequency_penalty), (1.0, -1.0));
+    assert_eq!(
+        (sampling.temperature, sampling.top_p, sampling.seed),
+        (0.5, 0.25, 3)
+    );
+    assert_eq!(
+        (sampling.top_k, sampling.min_p, sampling.repetition_penalty),
+        (4, 0.125, 2.0)
+    );
+    assert_eq!(
+        (sampling.presence_penalty, sampling.frequency_penalty),
+        (1.0, -1.0)
+    );
 }
 
 #[test]
 fn requests_without_a_seed_draw_their_own() {
     let server = TestServer::start();
-    let mut seed = || {
+    let seed = || {
         server.post(CHAT, body(json!({})));
         server.engine.last_request().sampling.seed
     };
@@ -113,7 +158,9 @@ fn requests_without_a_seed_draw_their_own() {
 #[test]
 fn unknown_models_are_404() {
     let server = TestServer::start();
-    let error = server.post(CHAT, body(json!({"model": "gpt-5"}))).error(404, "model_not_found");
+    let error = server
+        .post(CHAT, body(json!({"model": "gpt-5"})))
+        .error(404, "model_not_found");
     assert_eq!(error["param"], "model");
     assert_eq!(server.post(CHAT, body(json!({"model": ""}))).status(), 200);
 }
@@ -125,10 +172,18 @@ fn what_the_engine_refuses_has_its_own_status() {
         server.engine.refuse(error);
         let plain = server.post(CHAT, body(json!({})));
         let streamed = server.post(CHAT, body(json!({"stream": true})));
-        assert_eq!(plain.status(), streamed.status(), "before the first event both fail alike");
+        assert_eq!(
+            plain.status(),
+            streamed.status(),
+            "before the first event both fail alike"
+        );
         plain
     };
-    let too_long = SubmitError::ContextLength { prompt: 4000, max_tokens: 200, limit: 4096 };
+    let too_long = SubmitError::ContextLength {
+        prompt: 4000,
+        max_tokens: 200,
+        limit: 4096,
+    };
     refused(too_long).error(400, "context_length_exceeded");
     let full = refused(SubmitError::QueueFull { limit: 256 });
     full.error(429, "queue_full");
@@ -139,8 +194,13 @@ fn what_the_engine_refuses_has_its_own_status() {
 #[test]
 fn a_failure_is_never_taken_for_an_end() {
     let server = TestServer::start();
-    server.engine.script([say("half an ans"), Act::End(FinishReason::Error("the pass failed".to_owned()))]);
-    server.post(CHAT, body(json!({}))).error(500, "engine_error");
+    server.engine.script([
+        say("half an ans"),
+        Act::End(FinishReason::Error("the pass failed".to_owned())),
+    ]);
+    server
+        .post(CHAT, body(json!({})))
+        .error(500, "engine_error");
     let events = streamed(&server, json!({"stream_options": {"include_usage": true}}));
     assert_eq!(text(&events), "half an ans");
     let last = events.last().unwrap().json();
@@ -148,13 +208,18 @@ fn a_failure_is_never_taken_for_an_end() {
     assert!(last["error"]["request_id"].is_string());
     assert!(events.iter().all(|event| event.data != "[DONE]"));
     let finished = |event: &Event| event.json()["choices"][0]["finish_reason"].is_string();
-    assert!(!events.iter().any(finished), "no chunk says that the answer is whole");
+    assert!(
+        !events.iter().any(finished),
+        "no chunk says that the answer is whole"
+    );
 }
 
 #[test]
 fn the_length_limit_is_told() {
     let server = TestServer::start();
-    server.engine.script([say("a"), Act::End(FinishReason::Length)]);
+    server
+        .engine
+        .script([say("a"), Act::End(FinishReason::Length)]);
     let answer = server.post(CHAT, body(json!({}))).json();
     assert_eq!(answer["choices"][0]["finish_reason"], "length");
 }

@@ -38,7 +38,10 @@ fn assert_stopped(paged: &PagedServer, before: u64) {
     });
     paged.assert_all_freed();
     let generated = load(&paged.stats.generation_tokens) - before;
-    assert!(generated < 2000, "{generated} tokens for a client that left");
+    assert!(
+        generated < 2000,
+        "{generated} tokens for a client that left"
+    );
 }
 
 #[test]
@@ -65,6 +68,19 @@ fn leaving_before_the_answer_is_whole_stops_it() {
         let before = load(&paged.stats.generation_tokens);
         drop(client);
         assert_stopped(&paged, before);
+    }
+}
+
+#[test]
+fn leaving_is_seen_behind_bytes_that_nobody_asked_for() {
+    for (path, body) in requests(false) {
+        let paged = PagedServer::saying(&endless());
+        paged.control.close();
+        let mut client = sent(&paged, path, &body);
+        client.send("\r\n");
+        paged.step_until("some tokens", |stats| load(&stats.generation_tokens) > 5);
+        drop(client);
+        assert_stopped(&paged, 0);
     }
 }
 
@@ -113,5 +129,8 @@ fn probes_that_open_a_stream_and_leave_are_all_forgotten() {
     let server = &paged.server;
     assert_eq!(server.metric("avatar_turns_accepted_total"), 100.0);
     assert_eq!(server.metric("avatar_turns_in_flight"), 0.0);
-    assert_eq!(server.metric("avatar_turns_total{outcome=\"cancelled\"}"), 100.0);
+    assert_eq!(
+        server.metric("avatar_turns_total{outcome=\"cancelled\"}"),
+        100.0
+    );
 }

@@ -20,7 +20,10 @@ fn the_official_client_works_unchanged() {
     let paged = PagedServer::saying("Yes, it is waterproof.\n\nAnd it is warm, 也很轻。");
     let python = python();
     let run = Command::new(&python)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/test_openai.py"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/sdk/test_openai.py"
+        ))
         .arg(format!("http://{}/v1", paged.server.address()))
         .arg(MODEL)
         .output()

@@ -22,7 +22,9 @@ fn respond(stream: bool) -> Value {
 /// A server whose answers stop in the middle until they are released.
 fn holding(drain_ms: u64) -> TestServer {
     let server = TestServer::with(|config| config.drain_ms = drain_ms);
-    server.engine.script([say("First part. "), Act::Hold, say("Second part.")]);
+    server
+        .engine
+        .script([say("First part. "), Act::Hold, say("Second part.")]);
     server
 }
 

@@ -21,24 +21,54 @@ fn respond(server: &TestServer, comment: &str) -> Vec<Event> {
 #[test]
 fn line_ends_in_names_and_text_start_no_field() {
     let server = TestServer::start();
-    server.engine.script([say("第一行\r\n第二行\r第三行。"), say("id: 1\nevent: x\ndata: y\u{2028}z\u{2029}w\u{85}v.")]);
+    server.engine.script([
+        say("第一行\r\n第二行\r第三行。"),
+        say("id: 1\nevent: x\ndata: y\u{2028}z\u{2029}w\u{85}v."),
+    ]);
     let events = respond(&server, "hi\r\n\r\nevent: response.failed\r\ndata: {}");
-    let names: Vec<_> = events.iter().filter_map(|event| event.name.as_deref()).collect();
-    assert_eq!((names[0], names[names.len() - 1]), ("response.started", "response.completed"));
-    assert!(names[1..names.len() - 1].iter().all(|name| *name == "segment"), "{names:?}");
-    let texts = events.iter().filter_map(|event| Some(event.json()["text"].as_str()?.to_owned()));
+    let names: Vec<_> = events
+        .iter()
+        .filter_map(|event| event.name.as_deref())
+        .collect();
+    assert_eq!(
+        (names[0], names[names.len() - 1]),
+        ("response.started", "response.completed")
+    );
+    assert!(
+        names[1..names.len() - 1]
+            .iter()
+            .all(|name| *name == "segment"),
+        "{names:?}"
+    );
+    let texts = events
+        .iter()
+        .filter_map(|event| Some(event.json()["text"].as_str()?.to_owned()));
     let text: String = texts.collect();
-    assert_eq!(text, "第一行\r\n第二行\r第三行。id: 1\nevent: x\ndata: y\u{2028}z\u{2029}w\u{85}v.");
+    assert_eq!(
+        text,
+        "第一行\r\n第二行\r第三行。id: 1\nevent: x\ndata: y\u{2028}z\u{2029}w\u{85}v."
+    );
     for event in &events {
-        assert!(!event.data.contains(['\u{85}', '\u{2028}', '\u{2029}']), "{:?}", event.data);
+        assert!(
+            !event.data.contains(['\u{85}', '\u{2028}', '\u{2029}']),
+            "{:?}",
+            event.data
+        );
     }
 }
 
 #[test]
 fn ids_count_the_events() {
     let server = TestServer::start();
-    server.engine.script([say("One sentence. "), say("And another one. "), say("The end.")]);
-    let ids: Vec<_> = respond(&server, "hi").into_iter().map(|event| event.id).collect();
+    server.engine.script([
+        say("One sentence. "),
+        say("And another one. "),
+        say("The end."),
+    ]);
+    let ids: Vec<_> = respond(&server, "hi")
+        .into_iter()
+        .map(|event| event.id)
+        .collect();
     let expected: Vec<_> = (1..=ids.len() as u64).map(Some).collect();
     assert_eq!(ids, expected);
 }
@@ -46,7 +76,9 @@ fn ids_count_the_events() {
 #[test]
 fn silence_is_filled_with_comments() {
     let server = TestServer::with(|config| config.keep_alive_ms = 5);
-    server.engine.script([say("Hello there. "), Act::Hold, say("Bye now.")]);
+    server
+        .engine
+        .script([say("Hello there. "), Act::Hold, say("Bye now.")]);
     let body = json!({"stream": true, "messages": [{"role": "user", "content": "hi"}]});
     let mut events = server.stream("/v1/chat/completions", body);
     let said: Vec<_> = (0..4).map(|_| events.block().unwrap()).collect();

@@ -94,6 +94,12 @@ impl Connection {
         Busy(Arc::clone(self))
     }
 
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        turn.is_none()
+    }
+
     fn wait(&self) {
         let mut idle = self.all.lock();
         let turn = idle.next_turn;

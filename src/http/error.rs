@@ -120,6 +120,7 @@ impl ApiError {
         self
     }
 
+    #[cfg(test)]
     pub(super) fn code(&self) -> Code {
         self.code
     }

@@ -13,6 +13,7 @@ mod json;
 mod middleware;
 mod models;
 mod server;
+mod socket;
 mod sse;
 mod stall;
 mod wire;
@@ -53,12 +54,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(
-        config: Config,
-        turn: turn::Config,
-        shutdown: Shutdown,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    fn new(config: Config, turn: turn::Config, shutdown: Shutdown, metrics: Arc<Metrics>) -> Self {
         Self {
             config,
             turn,

@@ -20,7 +20,7 @@ use tower::ServiceExt as _;
 
 use super::connections::{BusyBody, Connection, Connections};
 use super::stall::StallGuard;
-use super::{Backend, Config, ConfigError, Shared};
+use super::{Backend, Config, ConfigError, Shared, socket};
 use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::Metrics;
 use crate::turn;
@@ -162,7 +162,10 @@ impl Seat {
         // Events are small and each is wanted at once.
         let _ = stream.set_nodelay(true);
         let stall = Duration::from_millis(limits.write_stall_ms);
-        let io = TokioIo::new(StallGuard::new(stream, stall));
+        let (incoming, outgoing) = stream.into_split();
+        let incoming = socket::Incoming::new(incoming);
+        let both = tokio::io::join(incoming.clone(), outgoing);
+        let io = TokioIo::new(StallGuard::new(both, stall));
         let connection = Arc::clone(&self.connection);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let busy = connection.begin();
@@ -182,6 +185,7 @@ impl Seat {
         let ended = tokio::select! {
             ended = serving.as_mut() => ended,
             () = self.connection.evicted() => Ok(()),
+            () = incoming.left(|| self.connection.is_busy()) => Ok(()),
             () = shared.shutdown.reached(Phase::Stopped) => {
                 serving.as_mut().graceful_shutdown();
                 timeout(LAST_WORDS, serving).await.unwrap_or(Ok(()))

@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::PATIENCE;
 
 /// One connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
 /// A response's status line and headers, names in lower case.
 #[derive(Debug)]
-pub struct Head {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Head {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(given, _)| given == name);
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(found.next().is_none(), "{name} is sent once");
@@ -30,23 +30,23 @@ impl Head {
 
 /// A whole response.
 #[derive(Debug)]
-pub struct Response {
-    pub head: Head,
-    pub body: String,
+pub(crate) struct Response {
+    pub(crate) head: Head,
+    pub(crate) body: String,
 }
 
 impl Response {
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.head.status
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {:?} {:?}", self.head, self.body))
     }
 
     /// Asserts the body that every error has and returns its `error`.
-    pub fn error(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn error(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status(), status, "{}", self.body);
         assert_eq!(self.head.header("content-type"), Some("application/json"));
         let error = self.json()["error"].clone();
@@ -61,7 +61,7 @@ impl Response {
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -71,12 +71,12 @@ impl Client {
         }
     }
 
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
     /// Sends a request; the body, if any, with its length.
-    pub fn request(&mut self, method: &str, path: &str, headers: &str, body: &str) {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str, body: &str) {
         let length = if body.is_empty() {
             String::new()
         } else {
@@ -87,11 +87,11 @@ impl Client {
         ));
     }
 
-    pub fn post(&mut self, path: &str, body: &str) {
+    pub(crate) fn post(&mut self, path: &str, body: &str) {
         self.request("POST", path, "content-type: application/json\r\n", body);
     }
 
-    pub fn head(&mut self) -> Head {
+    pub(crate) fn head(&mut self) -> Head {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// A whole response to anything but HEAD.
-    pub fn response(&mut self) -> Response {
+    pub(crate) fn response(&mut self) -> Response {
         let head = self.head();
         let mut body = Vec::new();
         if head.header("transfer-encoding") == Some("chunked") {
@@ -142,12 +142,19 @@ impl Client {
     }
 
     /// Whether the server has closed the connection, as far as one read tells.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 
+    /// Whether the server closes the connection, after a 400 or without.
+    pub(crate) fn is_refused(&mut self) -> bool {
+        let mut answer = String::new();
+        let whole = self.stream.read_to_string(&mut answer).is_ok();
+        whole && (answer.is_empty() || answer.starts_with("HTTP/1.1 400 "))
+    }
+
     /// Reads the head of a stream of events, which must be one.
-    pub fn events(mut self) -> SseReader {
+    pub(crate) fn events(mut self) -> SseReader {
         let head = self.head();
         if head.status != 200 {
             let length = head.header("content-length").unwrap_or("0");
@@ -167,28 +174,28 @@ impl Client {
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub id: Option<u64>,
-    pub name: Option<String>,
-    pub data: String,
+pub(crate) struct Event {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: Option<String>,
+    pub(crate) data: String,
 }
 
 impl Event {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.data).unwrap_or_else(|error| panic!("{error}: {:?}", self.data))
     }
 }
 
 /// Reads events as they come. Panics when the connection ends before the stream does.
-pub struct SseReader {
+pub(crate) struct SseReader {
     client: Client,
-    pub head: Head,
+    pub(crate) head: Head,
     text: String,
 }
 
 impl SseReader {
     /// The next event or comment.
-    pub fn block(&mut self) -> Option<String> {
+    pub(crate) fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.text.find("\n\n") {
                 return Some(self.text.drain(..end + 2).collect());

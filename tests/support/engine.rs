@@ -12,7 +12,7 @@ use compere::tokenizer::{TokenId, Tokenizer};
 
 /// One thing that a generation does.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Emits text.
     Say(String),
     /// Waits until the test releases it.
@@ -22,33 +22,33 @@ pub enum Act {
 }
 
 /// Says `text`.
-pub fn say(text: &str) -> Act {
+pub(crate) fn say(text: &str) -> Act {
     Act::Say(text.to_owned())
 }
 
 /// The engine; each generation plays the script of the moment.
-pub struct ScriptedEngine {
+pub(crate) struct ScriptedEngine {
     tokenizer: Arc<Tokenizer>,
     script: Mutex<Vec<Act>>,
     released: Arc<(Mutex<usize>, Condvar)>,
     requests: Mutex<Vec<GenerateRequest>>,
     refuse: Mutex<Option<SubmitError>>,
     /// Makes the next request panic.
-    pub panics: AtomicBool,
+    pub(crate) panics: AtomicBool,
     heartbeat: Mutex<Heartbeat>,
     counts: Arc<Counts>,
 }
 
 /// What became of the generations.
 #[derive(Debug, Default)]
-pub struct Counts {
-    pub running: AtomicUsize,
-    pub cancelled: AtomicUsize,
-    pub finished: AtomicUsize,
+pub(crate) struct Counts {
+    pub(crate) running: AtomicUsize,
+    pub(crate) cancelled: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
 }
 
 impl ScriptedEngine {
-    pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>) -> Self {
         Self {
             tokenizer,
             script: Mutex::new(vec![say("Yes, it is waterproof.")]),
@@ -66,38 +66,38 @@ impl ScriptedEngine {
     }
 
     /// Every generation from now on does `acts`.
-    pub fn script(&self, acts: impl Into<Vec<Act>>) {
+    pub(crate) fn script(&self, acts: impl Into<Vec<Act>>) {
         *self.script.lock().unwrap() = acts.into();
     }
 
     /// Lets every `Hold` go on, those to come too.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         *self.released.0.lock().unwrap() += 1;
         self.released.1.notify_all();
     }
 
     /// Refuses all requests from now on.
-    pub fn refuse(&self, error: SubmitError) {
+    pub(crate) fn refuse(&self, error: SubmitError) {
         *self.refuse.lock().unwrap() = Some(error);
     }
 
     /// What liveness shows from now on.
-    pub fn beat(&self, heartbeat: Heartbeat) {
+    pub(crate) fn beat(&self, heartbeat: Heartbeat) {
         *self.heartbeat.lock().unwrap() = heartbeat;
     }
 
     /// What was asked last.
-    pub fn last_request(&self) -> GenerateRequest {
+    pub(crate) fn last_request(&self) -> GenerateRequest {
         let requests = self.requests.lock().unwrap();
         requests.last().expect("something was asked").clone()
     }
 
     /// How many requests came.
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
-    pub fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 }

@@ -1,9 +1,9 @@
 //! What the tests share: a real server on a port of its own, a raw client, a scripted engine.
 
-pub mod client;
-pub mod engine;
-pub mod model;
-pub mod paged;
+pub(crate) mod client;
+pub(crate) mod engine;
+pub(crate) mod model;
+pub(crate) mod paged;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use client::{Client, Response, SseReader};
 use engine::ScriptedEngine;
 
 /// How long a test waits for what must happen before it fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The model that test servers serve.
-pub const MODEL: &str = "test/tiny";
+pub(crate) const MODEL: &str = "test/tiny";
 
 /// A server with an engine of type `E`; it ends when dropped.
-pub struct TestServer<E = ScriptedEngine> {
-    pub engine: Arc<E>,
-    pub shutdown: Shutdown,
+pub(crate) struct TestServer<E = ScriptedEngine> {
+    pub(crate) engine: Arc<E>,
+    pub(crate) shutdown: Shutdown,
     address: SocketAddr,
     running: Option<JoinHandle<()>>,
     runtime: Runtime,
@@ -37,12 +37,12 @@ pub struct TestServer<E = ScriptedEngine> {
 
 impl TestServer<ScriptedEngine> {
     /// A server with a scripted engine and default settings.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(|_| {})
     }
 
     /// As [`TestServer::start`], with settings of its own.
-    pub fn with(adjust: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(adjust: impl FnOnce(&mut Config)) -> Self {
         let template = model::template();
         let engine = Arc::new(ScriptedEngine::new(Arc::clone(template.tokenizer())));
         Self::over(engine, &Arc::new(Metrics::new()), adjust)
@@ -51,7 +51,7 @@ impl TestServer<ScriptedEngine> {
 
 impl<E: Engine + 'static> TestServer<E> {
     /// A server over any engine.
-    pub fn over(
+    pub(crate) fn over(
         engine: Arc<E>,
         metrics: &Arc<Metrics>,
         adjust: impl FnOnce(&mut Config),
@@ -74,7 +74,7 @@ impl<E: Engine + 'static> TestServer<E> {
     }
 
     /// A server whose door is still closed.
-    pub fn bound(
+    pub(crate) fn bound(
         engine: Arc<E>,
         metrics: &Arc<Metrics>,
         adjust: impl FnOnce(&mut Config),
@@ -109,51 +109,56 @@ impl<E: Engine + 'static> TestServer<E> {
         (server, door)
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
 
-    pub fn get(&self, path: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> Response {
         let mut client = self.client();
         client.request("GET", path, "", "");
         client.response()
     }
 
-    pub fn post(&self, path: &str, body: impl ToString) -> Response {
+    pub(crate) fn post(&self, path: &str, body: impl ToString) -> Response {
         let mut client = self.client();
         client.post(path, &body.to_string());
         client.response()
     }
 
-    pub fn stream(&self, path: &str, body: impl ToString) -> SseReader {
+    pub(crate) fn stream(&self, path: &str, body: impl ToString) -> SseReader {
         let mut client = self.client();
         client.post(path, &body.to_string());
         client.events()
     }
 
     /// The value of a metric without labels, or with exactly these.
-    pub fn metric(&self, series: &str) -> f64 {
+    pub(crate) fn metric(&self, series: &str) -> f64 {
         let text = self.get("/metrics").body;
-        let mut values = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let mut values = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         values.next().map_or(0.0, |value| value.parse().unwrap())
     }
 
     /// Waits until the server has stopped by itself.
-    pub fn stopped(&mut self) {
+    pub(crate) fn stopped(&mut self) {
         let running = self.running.take().expect("it is waited for once");
         let ended = async { tokio::time::timeout(PATIENCE, running).await };
-        self.runtime.block_on(ended).expect("it stops").expect("it does not panic");
+        self.runtime
+            .block_on(ended)
+            .expect("it stops")
+            .expect("it does not panic");
         assert_eq!(self.shutdown.phase(), Phase::Stopped);
     }
 }
 
 /// Waits until `condition` holds; fails the test when it never does.
 #[track_caller]
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < PATIENCE, "never happened: {what}");

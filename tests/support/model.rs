@@ -9,10 +9,10 @@ const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message.role
      {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The token that ends a message.
-pub const END: TokenId = 257;
+pub(crate) const END: TokenId = 257;
 
 /// Every byte is a token of its own; two control tokens follow.
-pub fn template() -> Arc<ChatTemplate> {
+pub(crate) fn template() -> Arc<ChatTemplate> {
     let mut shifted = 0x100;
     let mut tokens: Vec<String> = (0..=255_u8)
         .map(|byte| {

@@ -11,20 +11,20 @@ use compere::telemetry::{EngineStats, Metrics};
 use super::{TestServer, model, until};
 
 /// The server and what shows its engine's doings.
-pub struct PagedServer {
-    pub server: TestServer<PagedEngine>,
-    pub control: FakeControl,
-    pub stats: Arc<EngineStats>,
+pub(crate) struct PagedServer {
+    pub(crate) server: TestServer<PagedEngine>,
+    pub(crate) control: FakeControl,
+    pub(crate) stats: Arc<EngineStats>,
 }
 
 impl PagedServer {
     /// A server whose model answers everything with `answer`.
-    pub fn saying(answer: &str) -> Self {
+    pub(crate) fn saying(answer: &str) -> Self {
         Self::with(answer, |_| {})
     }
 
     /// As [`PagedServer::saying`], with settings of the engine.
-    pub fn with(answer: &str, adjust: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(answer: &str, adjust: impl FnOnce(&mut Config)) -> Self {
         let template = model::template();
         let tokenizer = Arc::clone(template.tokenizer());
         let opening = tokenizer.encode_markup("<|im_start|>assistant\n");
@@ -53,7 +53,7 @@ impl PagedServer {
 
     /// Lets passes through one by one until `condition` holds.
     #[track_caller]
-    pub fn step_until(&self, what: &str, mut condition: impl FnMut(&EngineStats) -> bool) {
+    pub(crate) fn step_until(&self, what: &str, mut condition: impl FnMut(&EngineStats) -> bool) {
         until(what, || {
             self.control.allow(1);
             condition(&self.stats)
@@ -62,7 +62,7 @@ impl PagedServer {
 
     /// Asserts that the engine holds nothing for anybody and did nothing for who had left.
     #[track_caller]
-    pub fn assert_all_freed(&self) {
+    pub(crate) fn assert_all_freed(&self) {
         for (what, count) in [
             ("requests running", &self.stats.requests_running),
             ("requests waiting", &self.stats.requests_waiting),
@@ -81,6 +81,6 @@ impl Drop for PagedServer {
     }
 }
 
-pub fn load(count: &AtomicU64) -> u64 {
+pub(crate) fn load(count: &AtomicU64) -> u64 {
     count.load(SeqCst)
 }

@@ -10,7 +10,7 @@ use crate::engine::Priority;
 use crate::http::error::{ApiError, Code};
 use crate::http::fields::{Fields, wrong_type};
 use crate::turn::{
-    Comment, Config, Completion, Context, Failure, Segment, TurnEvent, TurnFinish, TurnRequest,
+    Comment, Completion, Config, Context, Failure, Segment, TurnEvent, TurnFinish, TurnRequest,
 };
 
 /// Accepted `deadline_ms`.
