@@ -83,7 +83,7 @@ pub(super) struct ApiError {
     message: String,
     param: Option<String>,
     /// Members of the body beside `error`, such as the avatar route's `fallback`.
-    beside: serde_json::Map<String, Value>,
+    beside: Vec<(String, Value)>,
 }
 
 impl ApiError {
@@ -93,7 +93,7 @@ impl ApiError {
             code,
             message: message.into(),
             param: None,
-            beside: serde_json::Map::new(),
+            beside: Vec::new(),
         }
     }
 
@@ -116,7 +116,7 @@ impl ApiError {
 
     /// Adds a member to the body, beside `error`.
     pub(super) fn beside(mut self, name: &str, value: Value) -> Self {
-        self.beside.insert(name.to_owned(), value);
+        self.beside.push((name.to_owned(), value));
         self
     }
 
@@ -149,7 +149,7 @@ impl ApiError {
             }
         });
         if let Value::Object(members) = &mut body {
-            members.extend(self.beside.clone());
+            members.extend(self.beside.iter().cloned());
         }
         body
     }
