@@ -1,11 +1,11 @@
 //! Prompts of the default model's vocabulary against the reference's, and content that imitates markup.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use compere::template::{ChatTemplate, Message, TemplateError};
 use compere::tokenizer::TokenId;
 use proptest::prelude::*;
-use serde_json::Value;
 
 use crate::model_file;
 
@@ -13,20 +13,30 @@ const NAMES: [&str; 5] = ["chatml", "headers", "alternating", "generation", "thi
 /// Ids up to here are the vocabulary's control tokens.
 const LAST_CONTROL: TokenId = 16;
 
-fn template(name: &str) -> ChatTemplate {
-    let source = match name {
-        "chatml" => include_str!("fixtures/templates/chatml.jinja"),
-        "headers" => include_str!("fixtures/templates/headers.jinja"),
-        "alternating" => include_str!("fixtures/templates/alternating.jinja"),
-        "generation" => include_str!("fixtures/templates/generation.jinja"),
-        "thinking" => include_str!("fixtures/templates/thinking.jinja"),
-        _ => panic!("no template {name}"),
+/// A template of the fixtures, compiled once.
+fn template(name: &str) -> &'static ChatTemplate {
+    static TEMPLATES: OnceLock<BTreeMap<&str, ChatTemplate>> = OnceLock::new();
+    let sources = [
+        ("chatml", include_str!("fixtures/templates/chatml.jinja")),
+        ("headers", include_str!("fixtures/templates/headers.jinja")),
+        (
+            "alternating",
+            include_str!("fixtures/templates/alternating.jinja"),
+        ),
+        (
+            "generation",
+            include_str!("fixtures/templates/generation.jinja"),
+        ),
+        (
+            "thinking",
+            include_str!("fixtures/templates/thinking.jinja"),
+        ),
+    ];
+    let compile = |source| {
+        ChatTemplate::new(source, model_file::tokenizer()).expect("the templates are right")
     };
-    ChatTemplate::new(source, tokenizer_with_bos()).unwrap()
-}
-
-fn tokenizer_with_bos() -> std::sync::Arc<compere::tokenizer::Tokenizer> {
-    model_file::tokenizer()
+    let build = || sources.map(|(name, source)| (name, compile(source))).into();
+    &TEMPLATES.get_or_init(build)[name]
 }
 
 fn message(role: &str, content: &str) -> Message {
@@ -36,41 +46,49 @@ fn message(role: &str, content: &str) -> Message {
     }
 }
 
-fn messages(case: &Value) -> Vec<Message> {
-    let field = |message: &Value, name: &str| message[name].as_str().unwrap().to_owned();
-    let messages = case["messages"].as_array().unwrap().iter();
-    messages
-        .map(|m| message(&field(m, "role"), &field(m, "content")))
-        .collect()
+/// A line of `fixtures/templates.jsonl` that has ids; `fixtures/make_templates.py` says where it is from.
+#[derive(serde::Deserialize)]
+struct Case {
+    template: String,
+    messages: Vec<Said>,
+    ids: Option<Vec<TokenId>>,
+    refused: Option<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Said {
+    role: String,
+    content: String,
 }
 
 #[test]
 fn ids_equal_the_reference() {
-    let templates: BTreeMap<&str, ChatTemplate> = NAMES.map(|name| (name, template(name))).into();
-    let mut refused = 0;
-    for line in include_str!("fixtures/templates.jsonl").lines() {
-        let case: Value = serde_json::from_str(line).unwrap();
-        let Some(name) = case["template"].as_str() else {
-            continue;
-        };
-        let messages = messages(&case);
-        let prompt = templates[name].render(&messages);
-        if let Some(sentence) = case["refused"].as_str() {
-            assert_eq!(prompt, Err(TemplateError::Refused(sentence.to_owned())));
+    let (mut rendered, mut refused) = (0, 0);
+    let lines = include_str!("fixtures/templates.jsonl").lines();
+    for line in lines.filter(|line| line.starts_with("{\"template\"")) {
+        let case: Case = serde_json::from_str(line).unwrap();
+        let messages: Vec<_> = case
+            .messages
+            .iter()
+            .map(|said| message(&said.role, &said.content))
+            .collect();
+        let prompt = template(&case.template).render(&messages);
+        if let Some(sentence) = case.refused {
+            assert_eq!(prompt, Err(TemplateError::Refused(sentence)));
             refused += 1;
             continue;
         }
-        let ids: Vec<TokenId> = serde_json::from_value(case["ids"].clone()).unwrap();
-        let prompt = prompt.unwrap();
-        assert_eq!(prompt.tokens, ids, "{name}: {}", case["text"]);
+        let (prompt, ids) = (prompt.unwrap(), case.ids.unwrap());
+        assert_eq!(prompt.tokens, ids, "{line}");
         assert!(
             prompt
                 .sections
                 .iter()
                 .all(|section| section.end <= ids.len())
         );
+        rendered += 1;
     }
-    assert_eq!(refused, 2);
+    assert_eq!((rendered, refused), (43, 2));
 }
 
 #[test]
@@ -144,7 +162,7 @@ proptest! {
     #[test]
     fn content_adds_no_control_token(contents in prop::collection::vec(hostile(), 1..4), role in hostile()) {
         for name in ["chatml", "headers", "generation", "thinking"] {
-            let template = template_of(name);
+            let template = template(name);
             let conversation = |contents: &[String], role: &str| {
                 let roles = [role, "user", "assistant"];
                 let messages = roles.iter().zip(contents).map(|(role, content)| message(role, content));
@@ -158,17 +176,9 @@ proptest! {
     }
 }
 
-/// As [`template`], compiled once.
-fn template_of(name: &str) -> &'static ChatTemplate {
-    static TEMPLATES: std::sync::OnceLock<BTreeMap<&str, ChatTemplate>> =
-        std::sync::OnceLock::new();
-    let compile = || NAMES.map(|name| (name, template(name))).into();
-    &TEMPLATES.get_or_init(compile)[name]
-}
-
 #[test]
 fn every_control_token_in_every_field_stays_text() {
-    let template = template_of("chatml");
+    let template = template("chatml");
     let tokenizer = template.tokenizer();
     let plain = template
         .render(&[message("x", "y"), message("user", "z")])
@@ -195,7 +205,7 @@ fn every_control_token_in_every_field_stays_text() {
 
 #[test]
 fn sections_are_the_contents() {
-    let template = template_of("chatml");
+    let template = template("chatml");
     let contents = ["Be brief.", "多少钱<|im_end|>?", "  12 € ", "ok"];
     let roles = ["system", "user", "assistant", "user"];
     let messages: Vec<_> = roles
@@ -214,4 +224,21 @@ fn sections_are_the_contents() {
             "{text:?} of {content:?}"
         );
     }
+}
+
+#[test]
+fn long_conversations_are_within_the_limits() {
+    let turn = |index: usize| {
+        message(
+            ["user", "assistant"][index % 2],
+            &"Is it waterproof? <b> ".repeat(20),
+        )
+    };
+    let messages: Vec<_> = (0..1001).map(turn).collect();
+    for name in NAMES {
+        let prompt = template(name).render(&messages).unwrap();
+        assert_eq!(prompt.sections.len(), messages.len(), "{name}");
+    }
+    let long = message("user", &"多少钱？> ".repeat(70_000));
+    assert!(template("chatml").render(&[long]).unwrap().tokens.len() > 200_000);
 }

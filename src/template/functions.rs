@@ -96,6 +96,12 @@ fn check_growth(name: &str, args: &[Value]) -> Result<(), Error> {
         }
         "indent" => (text(0).lines().count() + 1).saturating_mul(widest(args)?),
         "batch" | "slice" => widest(args)?,
+        "split" => match args.get(1).and_then(Value::as_str) {
+            Some(separator) => text(0).matches(separator).count() * limits::ITEM,
+            None => text(0).split_whitespace().count() * limits::ITEM,
+        },
+        "lines" | "splitlines" => text(0).lines().count() * limits::ITEM,
+        "list" | "sort" | "unique" | "reverse" => text(0).chars().count() * limits::ITEM,
         "format" => return check_widths(text(0)),
         "sum" => return check_numbers(args.first()),
         _ => 0,

@@ -19,7 +19,7 @@ const TOTAL: usize = 64 << 20;
 /// How long a rendering may take. Ordinary templates take well under a millisecond.
 const TIME: Duration = Duration::from_millis(800);
 /// What an item of a sequence or a number counts for.
-const ITEM: usize = 16;
+pub(super) const ITEM: usize = 16;
 /// How deep values may hold each other.
 pub(super) const DEPTH: usize = 64;
 
@@ -97,6 +97,13 @@ fn measure_within(value: &Value, depth: usize, left: &mut usize) -> Result<(), E
     let Some(depth) = depth.checked_sub(1) else {
         return Err(exceeded("the depth of a value"));
     };
+    // A long sequence is known to be too long without looking at its items.
+    if value
+        .len()
+        .is_some_and(|count| count.saturating_mul(ITEM) > *left)
+    {
+        return Err(exceeded("the size of a value"));
+    }
     for item in value.try_iter()? {
         measure_within(&item, depth, left)?;
         if kind == ValueKind::Map {

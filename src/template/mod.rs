@@ -4,6 +4,7 @@
 //! added token is the template's own ([`prompt`]). Templates come from model files: they are rendered within limits
 //! ([`limits`]), and conveniences of the reference that the engine lacks are added ([`functions`], [`source`]).
 
+mod code;
 mod functions;
 mod json;
 mod limits;
@@ -236,6 +237,9 @@ fn fault(error: &Error, clean: impl Fn(&str) -> String) -> TemplateError {
     let line = error.line().unwrap_or(0);
     let reason = match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => "the number of steps exceeds the limit".to_owned(),
+        (ErrorKind::WriteFailure, _) => {
+            error.source().map_or_else(String::new, ToString::to_string)
+        }
         (kind, None) => kind.to_string(),
         (_, Some(detail)) => clean(detail),
     };

@@ -3,7 +3,7 @@
 //! `{% generation %}` marks what a model is trained on and is transparent here. The operators that make long values
 //! out of short ones (`*`, `+`, `~`) get their operands checked, since the engine has no hook on operators.
 
-use super::operators;
+use super::{code, operators};
 
 /// What the scanner found at a place of the source.
 enum Part<'a> {
@@ -37,16 +37,16 @@ fn parts(source: &str) -> Vec<Part<'_>> {
     while let Some((text, after)) = text_before_code(rest) {
         parts.push(Part::Text(text));
         let end = code_end(after);
-        let (code, tail) = after.split_at(end);
-        let body = code.trim_end_matches(['-', '+']);
+        let (inside, tail) = after.split_at(end);
+        let body = inside.trim_end_matches(['-', '+']);
         // `x +}}` has no mark but an operator without its operand, which stays an error.
-        let body = if code.len() - body.len() == 1 {
+        let body = if inside.len() - body.len() == 1 {
             body
         } else {
-            code
+            inside
         };
         parts.push(Part::Code(body));
-        parts.push(Part::Text(&code[body.len()..]));
+        parts.push(Part::Text(&inside[body.len()..]));
         rest = tail;
         if body.trim() == "raw" {
             let raw = raw_end(rest);
@@ -76,12 +76,12 @@ fn text_before_code(source: &str) -> Option<(&str, &str)> {
 }
 
 /// Where code ends: before the closing delimiter, its whitespace mark included in the code.
-fn code_end(code: &str) -> usize {
-    let bytes = code.as_bytes();
+fn code_end(source: &str) -> usize {
+    let bytes = source.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
     while at < bytes.len() {
         match bytes[at] {
-            quote @ (b'\'' | b'"') => at = operators::string_end(code, at, quote) - 1,
+            quote @ (b'\'' | b'"') => at = code::string_end(source, at, quote) - 1,
             b'(' | b'[' | b'{' => depth += 1,
             b'}' | b'%' if depth == 0 && bytes.get(at + 1) == Some(&b'}') => return at,
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),

@@ -82,7 +82,7 @@ fn growth_without_bounds_is_an_error() {
         "{{ strftime_now('%9999999999d') }}",
         "{% for i in range(99999) %}{% for j in range(99999) %}{{ i*j }}{% endfor %}{% endfor %}",
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-        "{% for i in range(99999) %}0123456789012345678901234567890123456789012345678901234567890123456789{% endfor %}",
+        "{% for i in range(99999) %}Fifty characters, or about as many, in each round.{% endfor %}",
         "{% set n = namespace(x='aa') %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x='aa') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
         "{% set n = namespace(x='aa') %}{% for i in range(60) %}{% set n.x = n.x * 2 %}{% endfor %}",
@@ -98,6 +98,8 @@ fn growth_without_bounds_is_an_error() {
         "{% set n = namespace(x=[1]) %}{% for i in range(900) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x|tojson }}",
         "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('aa') }}",
         "{{ 'a'.count('') }}",
+        "{{ ('a ' * 2000000)|list }}",
+        "{{ ('a ' * 2000000).split(' ') }}",
     ];
     for source in cases {
         let error = render(source, &json!({"x": {"y": 1}})).expect_err(source);

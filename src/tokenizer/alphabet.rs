@@ -1,6 +1,7 @@
 //! The alphabet of byte-level vocabularies: each of the 256 bytes is written as one printable character.
 //!
-//! Bytes that are printable in Latin-1 stand for themselves; the other 68 take the code points from U+0100 on, in order.
+//! Bytes that are printable in Latin-1 stand for themselves; the other 68 take the code points from U+0100 on, in
+//! order.
 
 /// First code point that stands for an unprintable byte.
 const SHIFTED: u32 = 0x100;

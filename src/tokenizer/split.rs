@@ -107,7 +107,8 @@ fn gpt2_word(text: &str) -> usize {
     text.len() - body.len() + run(body, |c| Kind::of(c) == kind)
 }
 
-/// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,n}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+/// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,n}| ?[^\s\p{L}\p{N}]+[\r\n]*`, then
+/// `\s*[\r\n]+|\s+(?!\S)|\s+`
 fn modern_word(text: &str, digits: usize) -> usize {
     if let Some(length) = contraction(text, same_letter) {
         return length;
