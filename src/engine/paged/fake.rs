@@ -2,6 +2,7 @@
 //! Its "KV" are the tokens themselves, and all it says it derives from what it reads back through the block tables:
 //! a wrong table, a stale block or a prefix shared by mistake changes what it says.
 
+mod bytes;
 mod control;
 mod script;
 
@@ -9,6 +10,7 @@ use super::batch::{Batch, BatchSequence, BlockId};
 use super::runner::{ModelRunner, RunnerError, RunnerLimits};
 use crate::tokenizer::TokenId;
 
+pub use bytes::{END, byte_tokenizer};
 pub use control::FakeControl;
 pub use script::Script;
 

@@ -55,7 +55,7 @@ impl Intake {
     }
 
     pub(super) fn pin(&self, mut prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
-        self.check_prompt(&prompt)?;
+        self.check_open_for(&prompt)?;
         self.check_length(prompt.len(), 0)?;
         let blocks = prompt.len() / self.limits.block_tokens;
         prompt.truncate(blocks * self.limits.block_tokens);
@@ -79,9 +79,6 @@ impl Intake {
     }
 
     fn submit(&self, sequence: Sequence) -> Result<(), SubmitError> {
-        if !self.shared.accepts() {
-            return Err(SubmitError::Stopped);
-        }
         if !self.shared.enter() {
             return Err(SubmitError::QueueFull {
                 limit: self.limits.queue,
@@ -97,7 +94,7 @@ impl Intake {
 
     /// Checks everything that the engine relies on; returns the most tokens to generate.
     fn check(&self, request: &GenerateRequest) -> Result<usize, SubmitError> {
-        self.check_prompt(&request.prompt)?;
+        self.check_open_for(&request.prompt)?;
         if request.max_tokens == Some(0) {
             return Err(invalid("max_tokens", "must be at least 1"));
         }
@@ -114,7 +111,10 @@ impl Intake {
         Ok(request.max_tokens.unwrap_or(left))
     }
 
-    fn check_prompt(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
+    fn check_open_for(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
+        if !self.shared.accepts() {
+            return Err(SubmitError::Stopped);
+        }
         if prompt.is_empty() {
             return Err(invalid("prompt", "is empty"));
         }

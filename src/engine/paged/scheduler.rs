@@ -71,6 +71,11 @@ impl Scheduler {
         self.waiting.iter_mut().chain(&mut self.running)
     }
 
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Sequence> {
+        self.waiting.iter().chain(&self.running)
+    }
+
     /// The sequences of this step's batch, in its order.
     pub(super) fn planned(&self) -> impl Iterator<Item = &Sequence> {
         let running = self.running.iter();

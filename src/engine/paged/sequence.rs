@@ -154,7 +154,8 @@ impl Sequence {
         self.prompt + self.max_tokens
     }
 
-    fn completion(&self) -> usize {
+    /// Tokens generated.
+    pub(super) fn completion(&self) -> usize {
         self.tokens.len() - self.prompt
     }
 

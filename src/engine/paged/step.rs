@@ -288,6 +288,20 @@ impl Core {
     }
 }
 
+#[cfg(test)]
+impl Core {
+    pub(super) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Panics unless every block is in exactly one state and referenced as often as tables name it.
+    pub(super) fn check(&self) {
+        let resident = self.resident.iter().map(|resident| &resident.table);
+        let sequences = self.scheduler.all().map(|sequence| &sequence.table);
+        self.kv.check(sequences.chain(resident));
+    }
+}
+
 /// Adds a sequence's rows to the batch.
 fn append(batch: &mut Batch, sequence: &Sequence, block_tokens: usize) {
     let position = sequence.table.stored();
