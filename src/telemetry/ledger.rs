@@ -93,12 +93,11 @@ impl Ledger {
         }
     }
 
-    /// Counts one as accepted and in flight until the guard is ended or dropped.
+    /// Counts one as accepted and in flight until it ends.
     pub(super) fn accept(&self) -> InFlight {
         self.change(|counts| counts.accepted += 1);
         InFlight {
             ledger: self.clone(),
-            ended: false,
         }
     }
 
@@ -107,26 +106,18 @@ impl Ledger {
     }
 }
 
-/// One accepted piece of work. Dropped without an outcome (a panic, an aborted task) it counts as failed.
+/// One accepted piece of work, to be ended once; the meters see to that when they are dropped.
 #[derive(Debug)]
+#[must_use]
 pub(super) struct InFlight {
     ledger: Ledger,
-    ended: bool,
 }
 
 impl InFlight {
-    /// Counts the outcome; only the first call counts.
-    pub(super) fn end(&mut self, outcome: Outcome) {
-        if !std::mem::replace(&mut self.ended, true) {
-            self.ledger
-                .change(|counts| counts.ended[outcome as usize] += 1);
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.end(Outcome::Failed);
+    /// Counts the outcome.
+    pub(super) fn end(self, outcome: Outcome) {
+        self.ledger
+            .change(|counts| counts.ended[outcome as usize] += 1);
     }
 }
 

@@ -108,12 +108,11 @@ impl Metrics {
         accepted: tokio::time::Instant,
     ) -> TurnMeter {
         TurnMeter {
-            flight: self.turns.accept(),
+            flight: Some(self.turns.accept()),
             metrics: Arc::clone(self),
             trigger,
             accepted,
             first_segment: None,
-            ended: false,
         }
     }
 
@@ -121,10 +120,9 @@ impl Metrics {
     #[must_use]
     pub fn accept_chat(self: &Arc<Self>) -> ChatMeter {
         ChatMeter {
-            flight: self.chats.accept(),
+            flight: Some(self.chats.accept()),
             metrics: Arc::clone(self),
             accepted: tokio::time::Instant::now(),
-            ended: false,
         }
     }
 
@@ -152,12 +150,12 @@ impl Metrics {
 /// Measures one accepted turn. Whatever happens to it, the turn is counted under exactly one outcome.
 #[derive(Debug)]
 pub struct TurnMeter {
-    flight: InFlight,
+    /// `None` once the outcome is counted.
+    flight: Option<InFlight>,
     metrics: Arc<Metrics>,
     trigger: &'static str,
     accepted: tokio::time::Instant,
     first_segment: Option<Duration>,
-    ended: bool,
 }
 
 impl TurnMeter {
@@ -183,10 +181,10 @@ impl TurnMeter {
     /// Counts the outcome; only the first call counts. Returns the turn's whole duration.
     pub fn end(&mut self, outcome: Outcome) -> Duration {
         let total = self.accepted.elapsed();
-        if std::mem::replace(&mut self.ended, true) {
+        let Some(flight) = self.flight.take() else {
             return total;
-        }
-        self.flight.end(outcome);
+        };
+        flight.end(outcome);
         let metrics = &self.metrics;
         let labels = [self.trigger, outcome.word()];
         metrics
@@ -219,19 +217,19 @@ impl Drop for TurnMeter {
 /// Measures one accepted chat completion.
 #[derive(Debug)]
 pub struct ChatMeter {
-    flight: InFlight,
+    /// `None` once the outcome is counted.
+    flight: Option<InFlight>,
     metrics: Arc<Metrics>,
     accepted: tokio::time::Instant,
-    ended: bool,
 }
 
 impl ChatMeter {
     /// Counts the outcome; only the first call counts.
     pub fn end(&mut self, outcome: Outcome) {
-        if std::mem::replace(&mut self.ended, true) {
+        let Some(flight) = self.flight.take() else {
             return;
-        }
-        self.flight.end(outcome);
+        };
+        flight.end(outcome);
         let elapsed = self.accepted.elapsed().as_secs_f64();
         self.metrics
             .chat_duration

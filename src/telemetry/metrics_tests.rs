@@ -48,6 +48,8 @@ fn ending() -> impl Strategy<Value = Ending> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn accepted_is_in_flight_plus_outcomes_whatever_happens(endings in proptest::collection::vec(ending(), 0..40)) {
         let metrics = Arc::new(Metrics::new());

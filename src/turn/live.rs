@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::answer::Answer;
 use super::config::Config;
 use super::event::{Completion, Failure, Segment, TurnEvent, TurnFinish, TurnTimings};
 use super::registry::{Cancel, Entry};
-use super::segment::{Clause, Segmenter};
+use super::segment::Clause;
 use crate::engine::{Finish, FinishReason, TokenEvent, TokenStream, Usage};
 use crate::telemetry::events::{DeadlineMissed, FallbackSpoken, TurnEnded};
 use crate::telemetry::{Metrics, Outcome, TurnMeter};
@@ -26,33 +27,11 @@ pub(super) struct Live {
     pub(super) model: String,
     pub(super) comment_ids: Vec<String>,
     pub(super) prompt_tokens: usize,
-    pub(super) max_chars: usize,
     /// When the answer is cut, should the engine not have ended by itself.
     pub(super) cut_at: Instant,
     pub(super) answer: Answer,
-}
-
-/// What has been said so far.
-pub(super) struct Answer {
-    segmenter: Segmenter,
-    segments: usize,
-    spoken_chars: usize,
-    /// All that the model wrote.
-    text: String,
-    /// The length limit was reached; nothing more is spoken.
-    full: bool,
-}
-
-impl Answer {
-    pub(super) fn new(max_chars: usize) -> Self {
-        Self {
-            segmenter: Segmenter::new(max_chars),
-            segments: 0,
-            spoken_chars: 0,
-            text: String::new(),
-            full: false,
-        }
-    }
+    /// Segments sent.
+    pub(super) segments: usize,
 }
 
 /// Why the speaking stopped.
@@ -91,60 +70,40 @@ impl Live {
                 event = self.tokens.next() => event,
                 () = sleep_until(quiet_at.unwrap_or(self.cut_at)), if quiet_at.is_some() => {
                     quiet_at = None;
-                    let clauses = self.answer.segmenter.flush_quiet();
+                    let clauses = self.answer.flush_quiet();
                     self.say(clauses);
                     continue;
                 }
             };
             match event {
                 Some(TokenEvent::Text(text)) => {
-                    self.answer.text.push_str(&text);
-                    let clauses = self.answer.segmenter.push(&text);
+                    let clauses = self.answer.push(&text);
                     self.say(clauses);
                     quiet_at = Some(Instant::now() + self.config.quiet());
                 }
                 Some(TokenEvent::Finished(finish)) => return End::Engine(finish),
                 None => unreachable!("a token stream ends with Finished, and that returns"),
             }
-            if self.is_full() {
+            if self.answer.is_full() {
                 return End::Full;
             }
         }
     }
 
-    /// Whether no further whole clause can fit.
-    fn is_full(&self) -> bool {
-        let answer = &self.answer;
-        let decided = answer.segments > 0 || answer.segmenter.has_cut();
-        answer.full
-            || (decided && answer.spoken_chars + answer.segmenter.pending_chars() > self.max_chars)
-    }
-
-    /// Sends clauses as segments, as long as they fit.
+    /// Sends clauses as segments.
     fn say(&mut self, clauses: Vec<Clause>) {
         for clause in clauses {
-            let chars = clause.text.chars().count();
-            self.answer.full |=
-                self.answer.spoken_chars + chars > self.max_chars && self.answer.segments > 0;
-            if self.answer.full {
-                return;
-            }
-            self.answer.spoken_chars += chars;
-            self.send(clause.text, clause.tts_text, clause.pause_ms);
+            self.meter.segment();
+            let seq = self.segments;
+            self.segments += 1;
+            self.tell(TurnEvent::Segment(Segment {
+                seq,
+                text: clause.text,
+                tts_text: clause.tts_text,
+                reply_to: self.comment_ids.clone(),
+                pause_ms: clause.pause_ms,
+            }));
         }
-    }
-
-    fn send(&mut self, text: String, tts_text: String, pause_ms: u64) {
-        self.meter.segment();
-        let seq = self.answer.segments;
-        self.answer.segments += 1;
-        self.tell(TurnEvent::Segment(Segment {
-            seq,
-            text,
-            tts_text,
-            reply_to: self.comment_ids.clone(),
-            pause_ms,
-        }));
     }
 
     /// The channel holds all events of a turn; a reader that is gone is noticed by `speak`.
@@ -167,9 +126,9 @@ impl Live {
                 reason: FinishReason::Stop,
                 ..
             }) => {
-                let clauses = self.answer.segmenter.finish();
+                let clauses = self.answer.finish();
                 self.say(clauses);
-                let finish_reason = if self.answer.full {
+                let finish_reason = if self.answer.is_shortened() {
                     TurnFinish::Length
                 } else {
                     TurnFinish::Stop
@@ -181,7 +140,7 @@ impl Live {
                 ..
             })
             | End::Full => {
-                let clauses = self.answer.segmenter.cut_short();
+                let clauses = self.answer.cut_short();
                 self.say(clauses);
                 self.complete_spoken(TurnFinish::Length, finish);
             }
@@ -208,7 +167,7 @@ impl Live {
 
     /// Completes an answer that must have said something.
     fn complete_spoken(self, finish_reason: TurnFinish, finish: Option<Finish>) {
-        if self.answer.segments == 0 {
+        if self.answer.is_silent() {
             self.fail(
                 "empty_answer",
                 "the model wrote nothing that can be spoken".to_owned(),
@@ -221,7 +180,7 @@ impl Live {
     /// The deadline cuts at the last whole segment; with nothing said, the fallback line is the answer.
     fn end_late(mut self, finish: Option<Finish>) {
         let response_id = self.entry.response_id.clone();
-        let stage = if self.answer.text.is_empty() {
+        let stage = if self.answer.written().is_empty() {
             "first_token"
         } else {
             "decode"
@@ -232,9 +191,9 @@ impl Live {
         }
         .emit(&self.metrics);
         let mut degraded = vec!["cut"];
-        let clauses = self.answer.segmenter.cut_short();
+        let clauses = self.answer.cut_short();
         self.say(clauses);
-        if self.answer.segments == 0 {
+        if self.answer.is_silent() {
             FallbackSpoken {
                 response_id: &response_id,
                 reason: "deadline",
@@ -242,7 +201,11 @@ impl Live {
             .emit(&self.metrics);
             degraded.push("fallback");
             let line = self.config.fallback.clone();
-            self.send(line.clone(), line, 0);
+            self.say(vec![Clause {
+                text: line.clone(),
+                tts_text: line,
+                pause_ms: 0,
+            }]);
         }
         self.complete(TurnFinish::Deadline, degraded, finish);
     }
@@ -299,7 +262,7 @@ impl Live {
         let ended = TurnEnded {
             response_id: &self.entry.response_id,
             outcome,
-            segments: self.answer.segments,
+            segments: self.segments,
             error,
         };
         millis(ended.emit(&mut self.meter))
@@ -323,7 +286,7 @@ impl Live {
         Usage {
             prompt: self.prompt_tokens,
             cached: 0,
-            completion: self.tokenizer.encode(&self.answer.text).len(),
+            completion: self.tokenizer.encode(self.answer.written()).len(),
         }
     }
 }

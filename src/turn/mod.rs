@@ -4,6 +4,7 @@
 //! task that cuts the text into segments as it comes, watches the deadline, and ends with exactly one terminal event,
 //! counted under exactly one outcome. Dropping the [`TurnStream`] or [`Turns::cancel`] ends it at once.
 
+mod answer;
 pub mod chat;
 mod config;
 mod event;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::live::{Answer, Live};
+use self::answer::Answer;
+use self::live::Live;
 use self::registry::{Cancel, Registry};
 use crate::engine::{Engine, GenerateRequest, TokenStream};
 use crate::telemetry::Metrics;
@@ -200,9 +202,9 @@ impl Turns {
                 .map(|comment| comment.comment_id)
                 .collect(),
             prompt_tokens: submitted.prompt_tokens,
-            max_chars: request.max_chars,
             cut_at: accepted + request.deadline.saturating_sub(half_margin),
             answer: Answer::new(request.max_chars),
+            segments: 0,
         };
         tokio::spawn(live.run());
         TurnStream::new(response_id, receiver, self.config.fallback.clone())

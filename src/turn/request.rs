@@ -17,7 +17,7 @@ pub struct TurnRequest {
     pub context: Context,
     /// Who goes first when not everybody can.
     pub priority: Priority,
-    /// Most characters of the whole answer.
+    /// Most characters of the whole answer; spaces at its end do not count.
     pub max_chars: usize,
     /// Language of the answer as a BCP 47 tag; `None` leaves it to the persona.
     pub language: Option<String>,

@@ -13,12 +13,14 @@ pub(super) fn place(
     clause: Option<usize>,
 ) -> Option<usize> {
     let mut used = 0;
-    let (mut soft, mut last_resort, mut reach) = (None, None, 0);
+    let (mut soft, mut inside_word, mut reach) = (None, None, 0);
+    let mut too_wide = false;
     let mut chars = text.char_indices().peekable();
     for index in 0.. {
         let Some((at, c)) = chars.next() else { break };
         used += width(c);
-        if used > limit || index >= max_chars {
+        too_wide = used > limit;
+        if too_wide || index >= max_chars {
             break;
         }
         let end = at + c.len_utf8();
@@ -30,20 +32,18 @@ pub(super) fn place(
         if c.is_whitespace() || is_wide(c) || is_wide(*next) {
             soft = Some(end);
         } else {
-            last_resort = Some(end);
+            inside_word = Some(end);
         }
     }
     // A comma in the first third would make a crumb of the clause.
     let comma = clause.filter(|end| *end <= reach && *end * 3 >= reach);
-    let whole_word = last_resort.filter(|end| {
-        !is_url_like(
-            text[..*end]
-                .rsplit(char::is_whitespace)
-                .next()
-                .unwrap_or_default(),
-        )
-    });
-    comma.or(soft).or(whole_word)
+    // Only a word that is wider than any clause is broken, and an address never.
+    let broken = inside_word.filter(|end| too_wide && !is_url_like(last_word(&text[..*end])));
+    comma.or(soft).or(broken)
+}
+
+fn last_word(text: &str) -> &str {
+    text.rsplit(char::is_whitespace).next().unwrap_or_default()
 }
 
 /// Whether `before`, which ends in `c`, and `next` belong together: a number and its unit, a character and its marks.

@@ -92,7 +92,7 @@ impl Run {
     }
 
     /// Whether a sentence ends here, given the text before and the character after; no brackets are open.
-    pub(super) fn ends_sentence(&self, before: &str, line_start: bool, next: Option<char>) -> bool {
+    pub(super) fn ends_sentence(&self, before: &str, next: Option<char>) -> bool {
         if self.newline {
             return true;
         }
@@ -104,22 +104,19 @@ impl Run {
         }
         let word = last_word(before);
         if self.ascii {
-            return self.spaced || !(is_url_like(word) || in_word(before, next));
+            return self.spaced || !is_url_like(word);
         }
-        self.dot
-            && self.spaced
-            && !is_abbreviation(word, next)
-            && !is_list_number(before, line_start)
+        self.dot && self.spaced && !is_abbreviation(word, next)
     }
 
     /// As [`Run::ends_sentence`], when nothing is known of what comes next.
-    pub(super) fn ends_if_last(&self, before: &str, line_start: bool) -> bool {
+    pub(super) fn ends_if_last(&self, before: &str) -> bool {
         let open = self.dot && !self.spaced && before.ends_with(|c: char| c.is_ascii_digit());
         let settled = Self {
             spaced: true,
             ..*self
         };
-        !open && settled.ends_sentence(before, line_start, None)
+        !open && settled.ends_sentence(before, None)
     }
 
     /// Whether a comma or its like ends a clause here.
@@ -132,11 +129,6 @@ impl Run {
         let url = !self.spaced && is_url_like(last_word(before));
         (self.clause && !url) || (self.comma && self.spaced && !digits)
     }
-}
-
-/// `!` or `?` between letters of one word, as in a query.
-fn in_word(before: &str, next: Option<char>) -> bool {
-    before.contains("://") && next.is_some_and(|c| c.is_ascii_graphic())
 }
 
 /// The ASCII run that ends `text`.
@@ -158,14 +150,6 @@ fn is_abbreviation(word: &str, next: Option<char>) -> bool {
         return true;
     }
     NUMBERED.contains(&word.as_str()) && next.is_some_and(|c| c.is_ascii_digit())
-}
-
-/// Whether `before` ends in the number of a list item.
-fn is_list_number(before: &str, line_start: bool) -> bool {
-    let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
-    let first = line.len() < before.len() || line_start;
-    let number = line.trim_start();
-    first && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn is_quote(c: char) -> bool {

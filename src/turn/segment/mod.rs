@@ -176,7 +176,7 @@ impl Segmenter {
             return;
         }
         let before = &self.pending[..run.start];
-        if run.ends_sentence(before, self.line_start, next) {
+        if run.ends_sentence(before, next) {
             self.scan.cut = self.speakable(run.end);
         } else if run.ends_clause(before, next) && self.speakable(run.end).is_some() {
             self.scan.clause = Some(run.end);
@@ -216,9 +216,7 @@ impl Segmenter {
             return self.scan.cut;
         }
         let run = self.scan.run.as_ref()?;
-        if !self.scan.brackets.is_empty()
-            || !run.ends_if_last(&self.pending[..run.start], self.line_start)
-        {
+        if !self.scan.brackets.is_empty() || !run.ends_if_last(&self.pending[..run.start]) {
             return None;
         }
         self.speakable(run.end)

@@ -149,6 +149,28 @@ fn long_clauses_are_cut_at_words() {
 }
 
 #[test]
+fn a_length_limit_never_leaves_half_a_word() {
+    let clauses = |text: &str, max_chars| {
+        let mut segmenter = Segmenter::new(max_chars);
+        let mut clauses = segmenter.push(text);
+        clauses.extend(segmenter.finish());
+        clauses
+            .into_iter()
+            .map(|clause| clause.text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(clauses("Waterproof jackets", 5), ["Waterproof jackets"]);
+    assert_eq!(
+        clauses("Waterproof jackets", 13),
+        ["Waterproof ", "jackets"]
+    );
+    assert_eq!(
+        clauses("It is 1,299,000.00 now", 9),
+        ["It is ", "1,299,000.00 now"]
+    );
+}
+
+#[test]
 fn a_quiet_model_is_flushed_at_the_last_clause() {
     let mut segmenter = Segmenter::new(1000);
     assert_eq!(segmenter.push("It is light, and warm al"), []);
