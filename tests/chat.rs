@@ -11,9 +11,9 @@ const CHAT: &str = "/v1/chat/completions";
 
 fn body(members: Value) -> Value {
     let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
-    body.as_object_mut()
-        .unwrap()
-        .extend(members.as_object().unwrap().clone());
+    if let (Value::Object(body), Value::Object(members)) = (&mut body, members) {
+        body.extend(members);
+    }
     body
 }
 

@@ -1,6 +1,10 @@
 //! Behaviour of the whole program, one module per subject.
 
 mod model_file;
+#[allow(
+    clippy::unwrap_used,
+    reason = "what fails here fails the test that asked, and the place tells why"
+)]
 mod support;
 
 /// Turns as events and as one object.
