@@ -1,7 +1,8 @@
 //! Byte-pair merging: the best-ranked pair first, the leftmost of equals, until no pair has a rule.
 //!
-//! The word is a doubly linked list in an array and the candidate pairs are a heap, so that n symbols take
-//! O(n log n) time: each merge takes out one symbol and brings in at most two pairs.
+//! A long word is a doubly linked list in an array with its candidate pairs in a heap, so that n symbols take
+//! O(n log n) time: each merge takes out one symbol and brings in at most two pairs. Words of a natural language are
+//! short; there, looking at every pair again costs less than keeping a heap.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -87,9 +88,14 @@ struct Candidate {
     whole: TokenId,
 }
 
+/// Up to how many symbols a word is short.
+const SHORT: usize = 32;
+
 /// Working memory of merging, used again for each word.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
+    /// The tokens of a short word, each with the rule for it and the one after.
+    short: Vec<(TokenId, Option<Rule>)>,
     symbols: Vec<Symbol>,
     candidates: BinaryHeap<Reverse<Candidate>>,
 }
@@ -98,10 +104,18 @@ impl Merger {
     /// Merges one word, given as the tokens of its bytes, and appends the result to `tokens`.
     pub(super) fn merge(
         &mut self,
-        singles: impl Iterator<Item = TokenId>,
+        mut singles: impl Iterator<Item = TokenId>,
         merges: &Merges,
         tokens: &mut Vec<TokenId>,
     ) {
+        self.short.clear();
+        self.short
+            .extend(singles.by_ref().take(SHORT + 1).map(|token| (token, None)));
+        if self.short.len() <= SHORT {
+            self.merge_short(merges);
+            tokens.extend(self.short.iter().map(|(token, _)| token));
+            return;
+        }
         self.fill(singles);
         for at in 1..self.symbols.len() {
             self.consider(at - 1, at, merges);
@@ -109,17 +123,39 @@ impl Merger {
         while let Some(Reverse(candidate)) = self.candidates.pop() {
             self.apply(candidate, merges);
         }
-        tokens.extend(
-            self.symbols
-                .iter()
-                .filter(|symbol| !symbol.gone)
-                .map(|symbol| symbol.token),
-        );
+        let left = self.symbols.iter().filter(|symbol| !symbol.gone);
+        tokens.extend(left.map(|symbol| symbol.token));
     }
 
+    fn merge_short(&mut self, merges: &Merges) {
+        let word = &mut self.short;
+        for at in 1..word.len() {
+            word[at - 1].1 = merges.get(word[at - 1].0, word[at].0);
+        }
+        loop {
+            let rules = word
+                .iter()
+                .enumerate()
+                .filter_map(|(at, (_, rule))| Some((at, (*rule)?)));
+            let Some((at, rule)) = rules.min_by_key(|(_, rule)| rule.rank) else {
+                return;
+            };
+            word.remove(at + 1);
+            word[at] = (rule.whole, None);
+            if let Some(&(after, _)) = word.get(at + 1) {
+                word[at].1 = merges.get(rule.whole, after);
+            }
+            if at > 0 {
+                word[at - 1].1 = merges.get(word[at - 1].0, rule.whole);
+            }
+        }
+    }
+
+    /// Makes the list of a long word: what has been read as a short one, then the rest.
     fn fill(&mut self, singles: impl Iterator<Item = TokenId>) {
         self.symbols.clear();
-        for (at, token) in (0_u32..).zip(singles) {
+        let read = self.short.iter().map(|&(token, _)| token);
+        for (at, token) in (0_u32..).zip(read.chain(singles)) {
             self.symbols.push(Symbol {
                 token,
                 before: at.checked_sub(1).unwrap_or(NONE),
@@ -210,7 +246,7 @@ mod tests {
         #[test]
         fn agrees_with_the_definition(
             rules in prop::collection::vec((0_u32..8, 0_u32..8, 0_u32..8), 0..30),
-            word in prop::collection::vec(0_u32..6, 0..40),
+            word in prop::collection::vec(0_u32..6, 0..3 * SHORT),
         ) {
             let mut merges = Merges::default();
             for (left, right, whole) in rules {
