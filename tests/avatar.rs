@@ -230,10 +230,22 @@ fn a_refused_turn_says_why_and_what_to_speak() {
         limit: 4096,
     });
     long.error(400, "context_length_exceeded");
-    assert!(
-        long.json().get("fallback").is_none(),
-        "the caller has to change something"
+    assert!(long.json()["fallback"]["tts_text"].is_string());
+    let blank = server.post(
+        RESPOND,
+        json!({"room_id": "r", "comments": [{"text": "\u{200b}"}]}),
     );
+    blank.error(400, "invalid_parameter");
+    assert!(blank.json()["fallback"]["tts_text"].is_string());
+    for reason in [
+        "queue_full",
+        "stopped",
+        "context_length",
+        "invalid_parameter",
+    ] {
+        let series = format!("avatar_turns_rejected_total{{reason=\"{reason}\"}}");
+        assert_eq!(server.metric(&series), 1.0, "{reason}");
+    }
     assert_conserved(&server, 0);
 }
 

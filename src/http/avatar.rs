@@ -14,6 +14,7 @@ use super::sse::{self, Frames};
 use super::wire::respond::{Buffered, RespondCall, event, read_cancel};
 use super::{Shared, body};
 use crate::shutdown::Phase;
+use crate::telemetry::events::TurnRejected;
 use crate::turn::{TurnEvent, TurnStream, Turns, UnknownTurn};
 
 /// The header that carries a turn's id before its first event.
@@ -24,12 +25,11 @@ pub(super) async fn respond(
     State(shared): State<Arc<Shared>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let turns = match shared.accepting() {
-        Ok(backend) => backend.turns.clone(),
-        Err(error) => return Err(instead(error, &shared.turn.fallback)),
+    let fallback = &shared.turn.fallback;
+    let (turns, call) = match accept(&shared, request).await {
+        Ok(accepted) => accepted,
+        Err(error) => return Err(instead(rejected(&shared, error), fallback)),
     };
-    let body = body::required(request, &shared.config.limits).await?;
-    let call = RespondCall::read(body, &shared.turn)?;
     let turn = turns
         .respond(call.request)
         .map_err(|rejection| instead(rejection.cause.into(), &rejection.fallback))?;
@@ -71,11 +71,27 @@ pub(super) async fn cancel(
     ))
 }
 
-/// Where the caller may try again, it also learns what to say meanwhile.
+/// What is asked, and of whom.
+async fn accept(shared: &Shared, request: Request) -> Result<(Turns, RespondCall), ApiError> {
+    let turns = shared.accepting()?.turns.clone();
+    let body = body::required(request, &shared.config.limits).await?;
+    let call = RespondCall::read(body, &shared.turn)?;
+    Ok((turns, call))
+}
+
+/// Counts a request that does not become a turn. Its room is not known, and the message may quote the request.
+fn rejected(shared: &Shared, error: ApiError) -> ApiError {
+    let event = TurnRejected::<String> {
+        room_id: "",
+        reason: error.word(),
+        cause: None,
+    };
+    event.emit(&shared.metrics);
+    error
+}
+
+/// Whatever is wrong, the caller learns what to say meanwhile.
 fn instead(error: ApiError, fallback: &str) -> ApiError {
-    if error.is_callers() {
-        return error;
-    }
     error.beside("fallback", json!({"tts_text": fallback}))
 }
 

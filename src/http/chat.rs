@@ -17,6 +17,8 @@ use super::wire::completion::Answer;
 use super::{Shared, body, models};
 use crate::engine::{Finish, FinishReason, Priority};
 use crate::shutdown::Phase;
+use crate::telemetry::events::ChatRejected;
+use crate::turn::ServedModel;
 use crate::turn::chat::{ChatEvent, ChatRequest, ChatStream, chat};
 
 /// What ends a stream that is whole.
@@ -28,10 +30,14 @@ pub(super) async fn completions(
     Extension(request_id): Extension<RequestId>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let backend = shared.accepting()?;
-    let body = body::required(request, &shared.config.limits).await?;
-    let call = ChatCall::read(body, draw)?;
-    let model = models::find(&backend.model, &call.model)?;
+    let (model, call) = accept(&shared, request).await.inspect_err(|error| {
+        // Without the message, which may quote the request.
+        let event = ChatRejected::<String> {
+            reason: error.word(),
+            cause: None,
+        };
+        event.emit(&shared.metrics);
+    })?;
     let answer = Answer {
         id: format!("chatcmpl-{:016x}", draw()),
         created: now(),
@@ -61,6 +67,15 @@ pub(super) async fn completions(
         request_id: request_id.clone(),
     };
     Ok(sse::respond(chunks, shared.config.keep_alive()))
+}
+
+/// What is asked, and of which model.
+async fn accept(shared: &Shared, request: Request) -> Result<(&ServedModel, ChatCall), ApiError> {
+    let backend = shared.accepting()?;
+    let body = body::required(request, &shared.config.limits).await?;
+    let call = ChatCall::read(body, draw)?;
+    let model = models::find(&backend.model, &call.model)?;
+    Ok((model, call))
 }
 
 fn now() -> u64 {

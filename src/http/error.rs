@@ -29,6 +29,7 @@ pub(super) enum Code {
     Draining,
     EngineStopped,
     ShuttingDown,
+    TooManyConnections,
     EngineError,
     EmptyAnswer,
     Internal,
@@ -60,6 +61,7 @@ impl Code {
             Self::Draining => (S::SERVICE_UNAVAILABLE, "draining", SERVER),
             Self::EngineStopped => (S::SERVICE_UNAVAILABLE, "engine_stopped", SERVER),
             Self::ShuttingDown => (S::SERVICE_UNAVAILABLE, "shutting_down", SERVER),
+            Self::TooManyConnections => (S::SERVICE_UNAVAILABLE, "too_many_connections", SERVER),
             Self::EngineError => (S::INTERNAL_SERVER_ERROR, "engine_error", SERVER),
             Self::EmptyAnswer => (S::INTERNAL_SERVER_ERROR, "empty_answer", SERVER),
             Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal_error", SERVER),
@@ -125,10 +127,9 @@ impl ApiError {
         self.code
     }
 
-    /// Whether the caller has to change something, rather than try again.
-    pub(super) fn is_callers(&self) -> bool {
-        let status = self.code.row().0;
-        status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS
+    /// The word for programs.
+    pub(super) fn word(&self) -> &'static str {
+        self.code.row().1
     }
 
     #[cfg(test)]
@@ -193,5 +194,66 @@ impl IntoResponse for ApiError {
         }
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every code; a new one is added where the compiler finds it missing in the table.
+    const ALL: [Code; 21] = [
+        Code::InvalidJson,
+        Code::InvalidParameter,
+        Code::MissingParameter,
+        Code::UnsupportedParameter,
+        Code::ContextLengthExceeded,
+        Code::NotFound,
+        Code::ModelNotFound,
+        Code::ResponseNotFound,
+        Code::MethodNotAllowed,
+        Code::RequestTimeout,
+        Code::BodyTooLarge,
+        Code::UnsupportedMediaType,
+        Code::QueueFull,
+        Code::Loading,
+        Code::Draining,
+        Code::EngineStopped,
+        Code::ShuttingDown,
+        Code::TooManyConnections,
+        Code::EngineError,
+        Code::EmptyAnswer,
+        Code::Internal,
+    ];
+
+    #[test]
+    fn every_code_is_documented_beside_its_status() {
+        let page = include_str!("../../docs/api.md");
+        for code in ALL {
+            let (status, word, _) = code.row();
+            let start = format!("| {} |", status.as_u16());
+            let mut rows = page.lines().filter(|line| line.starts_with(&start));
+            let word = format!("`{word}`");
+            assert!(rows.any(|row| row.contains(&word)), "{start} {word}");
+        }
+    }
+
+    #[test]
+    fn bodies_have_the_members_that_clients_read() {
+        let error = ApiError::invalid("stop[0]".to_owned(), "must be short")
+            .beside("fallback", json!({"tts_text": "hm"}));
+        assert_eq!(
+            error.body("r1"),
+            json!({
+                "error": {
+                    "code": "invalid_parameter",
+                    "message": "stop[0] must be short",
+                    "type": "invalid_request_error",
+                    "param": "stop[0]",
+                    "request_id": "r1",
+                },
+                "fallback": {"tts_text": "hm"},
+            })
+        );
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderMap;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +20,8 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
 use super::connections::{BusyBody, Connection, Connections};
+use super::error::{ApiError, Code};
+use super::ids::{REQUEST_ID, RequestId};
 use super::stall::StallGuard;
 use super::{Backend, Config, ConfigError, Shared, socket};
 use crate::shutdown::{Phase, Shutdown};
@@ -199,12 +202,14 @@ impl Seat {
 
 /// Tells a client that there is no room, as far as its socket takes it without waiting.
 fn refuse(stream: TcpStream) {
-    const BODY: &str = "{\"error\":{\"code\":\"too_many_connections\",\"message\":\"all connections are busy\",\
-         \"type\":\"server_error\",\"param\":null,\"request_id\":null}}";
+    let id = RequestId::of(&HeaderMap::new());
+    let error = ApiError::new(Code::TooManyConnections, "all connections are busy");
+    let body = error.body(id.as_str()).to_string();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{BODY}",
-        BODY.len()
+         connection: close\r\n{REQUEST_ID}: {}\r\ncontent-length: {}\r\n\r\n{body}",
+        id.as_str(),
+        body.len()
     );
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write(answer.as_bytes());
