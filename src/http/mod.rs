@@ -92,6 +92,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/avatar/responses/{id}/cancel", post(avatar::cancel))
         .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/models", get(models::list))
+        .route("/v1/models/{*id}", get(models::one))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))

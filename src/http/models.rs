@@ -1,9 +1,10 @@
-//! `GET /v1/models`: what can be asked for.
+//! `GET /v1/models` and `GET /v1/models/{id}`: what can be asked for.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -12,12 +13,23 @@ use crate::turn::ServedModel;
 
 /// Lists the one model that is served, as OpenAI's clients expect it.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
-    let backend = shared
-        .loaded()
-        .ok_or_else(|| ApiError::new(Code::Loading, "the model is still being loaded"))?;
-    Ok(Json(
-        json!({"object": "list", "data": [entry(&backend.model)]}),
-    ))
+    let entry = entry(served(&shared)?);
+    Ok(Json(json!({"object": "list", "data": [entry]})))
+}
+
+/// One model by its id, which may hold slashes.
+pub(super) async fn one(
+    State(shared): State<Arc<Shared>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    // What is no UTF-8 names no model.
+    let asked = id.map_or("\u{fffd}".to_owned(), |Path(id)| id);
+    find(served(&shared)?, &asked).map(|model| Json(entry(model)))
+}
+
+fn served(shared: &Shared) -> Result<&ServedModel, ApiError> {
+    let loading = || ApiError::new(Code::Loading, "the model is still being loaded");
+    Ok(&shared.loaded().ok_or_else(loading)?.model)
 }
 
 fn entry(model: &ServedModel) -> Value {

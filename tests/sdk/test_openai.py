@@ -13,7 +13,7 @@ MESSAGES = [{"role": "user", "content": "is it waterproof?"}]
 def models(client, model):
     page = client.models.list()
     assert [entry.id for entry in page.data] == [model], page
-    assert page.data[0].object == "model"
+    assert client.models.retrieve(model) == page.data[0]
 
 
 def completion(client, model):

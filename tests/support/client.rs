@@ -1,6 +1,6 @@
 //! A client that speaks raw HTTP/1.1, so that tests see exactly what is on the wire.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -141,9 +141,12 @@ impl Client {
         (size > 0).then_some(chunk)
     }
 
-    /// Whether the server has closed the connection, as far as one read tells.
+    /// Whether the server has closed the connection; `false` when it says something or nothing for long.
     pub(crate) fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
     }
 
     /// Whether the server closes the connection, after a 400 or without.
