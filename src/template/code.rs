@@ -46,6 +46,16 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
+    /// Whether it stands for a value that the code does not spell out.
+    pub(super) fn is_name(&self) -> bool {
+        let constant = matches!(
+            self.text,
+            "true" | "false" | "none" | "True" | "False" | "None"
+        );
+        let letter = |c: char| c.is_alphabetic() || c == '_';
+        self.kind == Kind::Operand && self.text.starts_with(letter) && !constant
+    }
+
     pub(super) fn ends_operand(&self) -> bool {
         matches!(self.kind, Kind::Operand | Kind::Close)
     }

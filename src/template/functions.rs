@@ -6,11 +6,13 @@ use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value, filters};
 use minijinja_contrib::pycompat;
 
+use super::growth::{check_growth, check_widths};
 use super::limits::{self, Budget};
 use super::{json, operators, spelled};
 
-/// Widest field, longest batch or deepest indent that a template may ask for.
-const WIDTH: usize = 1000;
+/// What a namespace counts for, so that a rendering makes a thousand at most: they can be put into each other one by
+/// one, without a check in between.
+const NAMESPACE: usize = 64 << 10;
 
 /// What `raise_exception` was called with, as the source of the engine's error.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,22 @@ pub(super) fn environment() -> Environment<'static> {
     env.add_function(operators::TIMES, times);
     env.add_filter(operators::ADDEND, addend);
     env.add_filter(operators::TEXT, text_operand);
+    env.add_filter(operators::LISTED, listed);
+    let made = [
+        (
+            "namespace",
+            Value::from_function(minijinja::functions::namespace),
+            NAMESPACE,
+        ),
+        ("dict", Value::from_function(minijinja::functions::dict), 0),
+    ];
+    for (name, function, size) in made {
+        env.add_function(name, move |state: &State<'_, '_>, args: Rest<Value>| {
+            let held = args.iter().map(limits::measure).sum::<Result<usize, _>>()?;
+            Budget::charge(state, held + size)?;
+            function.call(state, &args)
+        });
+    }
     for (name, filter) in builtin_filters() {
         env.add_filter(name, move |state: &State<'_, '_>, args: Rest<Value>| {
             limited(state, name, &args, || filter.call(state, &args))
@@ -73,91 +91,9 @@ fn limited(
         limits::measure(arg)?;
     }
     check_growth(name, args)?;
-    let result = call()?;
+    let result = listed(call()?)?;
     Budget::charge(state, limits::measure(&result)?)?;
     Ok(result)
-}
-
-/// Refuses calls whose result is longer than the sum of what they are given, where it is longer than a value may be.
-fn check_growth(name: &str, args: &[Value]) -> Result<(), Error> {
-    let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
-    let size = match name {
-        "replace" => {
-            let found = text(0).matches(text(1)).count();
-            text(0).len() + found.saturating_mul(text(2).len())
-        }
-        "join" => {
-            // As a filter the list comes first, as a method the separator.
-            let lists = args.iter().filter(|arg| arg.as_str().is_none());
-            let Some(count) = lists.filter_map(Value::len).max() else {
-                return Ok(());
-            };
-            count.saturating_mul(text(0).len().max(text(1).len()))
-        }
-        "indent" => (text(0).lines().count() + 1).saturating_mul(widest(args)?),
-        "batch" | "slice" => widest(args)?,
-        "split" => match args.get(1).and_then(Value::as_str) {
-            Some(separator) => text(0).matches(separator).count() * limits::ITEM,
-            None => text(0).split_whitespace().count() * limits::ITEM,
-        },
-        "lines" | "splitlines" => text(0).lines().count() * limits::ITEM,
-        "list" | "sort" | "unique" | "reverse" => text(0).chars().count() * limits::ITEM,
-        "format" => return check_widths(text(0)),
-        "sum" => return check_numbers(args.first()),
-        _ => 0,
-    };
-    if size > limits::VALUE {
-        return Err(limits::exceeded("the size of a value"));
-    }
-    Ok(())
-}
-
-/// The largest number that a filter is given, by position or by name; its own default is smaller than eight.
-fn widest(args: &[Value]) -> Result<usize, Error> {
-    let mut widest = 8;
-    for arg in args.iter().skip(1) {
-        let named = arg
-            .is_kwargs()
-            .then(|| arg.try_iter())
-            .transpose()?
-            .into_iter()
-            .flatten();
-        let named = named.filter_map(|name| arg.get_item(&name).ok());
-        for number in named
-            .chain([arg.clone()])
-            .filter(|value| value.kind() == ValueKind::Number)
-        {
-            match number.as_usize() {
-                Some(number) if number <= WIDTH => widest = widest.max(number),
-                _ => return Err(limits::exceeded(format!("the number {number}"))),
-            }
-        }
-    }
-    Ok(widest)
-}
-
-/// Refuses format strings that name a width of more than three digits or take it from an argument.
-fn check_widths(format: &str) -> Result<(), Error> {
-    let mut digits = 0;
-    for c in format.chars() {
-        digits = if c.is_ascii_digit() { digits + 1 } else { 0 };
-        if digits > 3 {
-            return Err(limits::exceeded("the width of a format"));
-        }
-    }
-    Ok(())
-}
-
-fn check_numbers(list: Option<&Value>) -> Result<(), Error> {
-    for item in list.map(Value::try_iter).transpose()?.into_iter().flatten() {
-        if !matches!(item.kind(), ValueKind::Number | ValueKind::Bool) {
-            return Err(Error::new(
-                ErrorKind::InvalidOperation,
-                "sum of values that are not numbers",
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Methods as Python's strings, lists and mappings have them.
@@ -199,7 +135,18 @@ fn string(value: &Value) -> Value {
     }
 }
 
-/// An operand of `+`.
+/// A list of its own instead of a view of another, which could be a view of a third and so on without end.
+fn listed(value: Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            limits::measure(&value)?;
+            Ok(value.try_iter()?.collect())
+        }
+        _ => Ok(value),
+    }
+}
+
+/// An operand of `+`, or a list or mapping that the template makes.
 fn addend(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     Budget::charge(state, limits::measure(&value)?)?;
     Ok(value)

@@ -1,14 +1,16 @@
 //! The model's chat template, rendered to tokens in sections: markup may become control tokens, content never does.
 //!
-//! Content is marked ([`marks`]), the template is rendered once with the marks in it, and what then still spells an
-//! added token is the template's own ([`prompt`]). Templates come from model files: they are rendered within limits
-//! ([`limits`]), and conveniences of the reference that the engine lacks are added ([`functions`], [`source`]).
+//! Content is marked (`marks`), the template is rendered with the marks in it, and what then still spells an added
+//! token is the template's own (`prompt`). A second rendering says where the contents lie. Templates come from model files: they are rendered within limits
+//! (`limits`), and conveniences of the reference that the engine lacks are added (`functions`, `source`).
 
 mod code;
 mod functions;
+mod growth;
 mod json;
 mod limits;
 mod marks;
+mod operands;
 mod operators;
 mod prompt;
 mod source;

@@ -97,6 +97,10 @@ fn growth_without_bounds_is_an_error() {
         "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x|string|length }}",
         "{% set n = namespace(x=[1]) %}{% for i in range(900) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x|tojson }}",
         "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('aa') }}",
+        "{% set x = 'ab' * 1000000 %}{{ x|join(x)|length }}",
+        "{% set x = 'ab' * 1000000 %}{{ x.join(x)|length }}",
+        "{% set x = 'ab' * 1000000 %}{{ x.join(range(9999))|length }}",
+        "{% set x = 'ab' * 1000000 %}{{ range(9999)|join(x)|length }}",
         "{{ 'a'.count('') }}",
         "{{ ('a ' * 2000000)|list }}",
         "{{ ('a ' * 2000000).split(' ') }}",
@@ -257,4 +261,48 @@ fn sections_begin_and_end_with_the_content() {
     .unwrap();
     assert_eq!(text_of(&apart, &[user("ab")]).0, "Aab");
     assert_eq!(apart.render(&[user("ab")]).unwrap().sections, []);
+}
+
+/// Values that hold each other, or views of views, exhaust the stack when they are dropped.
+#[test]
+fn values_cannot_be_deep() {
+    let steps = [
+        ("[1]", "[n.x]"),
+        ("[1]", "{'a': n.x}"),
+        ("[1]", "(n.x, 1)"),
+        ("[1]", "dict(a=n.x)"),
+        ("[1]", "namespace(a=n.x)"),
+        ("[1]", "n.x[:]"),
+        ("[1]", "n.x[::-1]"),
+        ("[1]", "n.x|reverse"),
+        ("[1]", "n.x|list"),
+        ("[1]", "n.x|map('int')"),
+        ("[1]", "n.x|select"),
+        ("[1]", "n.x|chain([])"),
+        ("[[1]]", "n.x|zip"),
+        ("[1]", "n.x + []"),
+        ("[1]", "n.x * 1"),
+        ("{'a': 1}", "n.x.items()"),
+        (
+            "[1]",
+            "0 %}{% set m = namespace() %}{% set m.x = n.y %}{% set n.y = m",
+        ),
+        (
+            "[1]",
+            "0 %}{% macro m() %}{{ x }}{% endmacro %}{% set x = n.y %}{% set n.y = m",
+        ),
+        (
+            "[1]",
+            "0 %}{% for a in [n.y] %}{% set n.y = loop %}{% endfor %}{% set n.x = 0",
+        ),
+    ];
+    for (first, next) in steps {
+        let source = format!(
+            "{{% set n = namespace(x={first}) %}}{{% for i in range(40000) %}}{{% set n.x = {next} %}}{{% endfor %}}ok"
+        );
+        match render(&source, &json!({})) {
+            Ok(text) => assert_eq!(text, "ok"),
+            Err(error) => assert!(error.kind() != ErrorKind::SyntaxError, "{next}: {error:#}"),
+        }
+    }
 }

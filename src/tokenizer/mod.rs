@@ -1,7 +1,7 @@
 //! Text to token ids and back. Control tokens come only from template markup, never from content.
 //!
-//! Byte-level BPE, from the tables a model file carries: text is cut into words ([`split`]), each word is merged
-//! ([`bpe`]), and what a model's template writes as control tokens is found beforehand ([`added`]).
+//! Byte-level BPE, from the tables a model file carries: text is cut into words (`split`), each word is merged
+//! (`bpe`), and what a model's template writes as control tokens is found beforehand (`added`).
 
 mod added;
 mod alphabet;
