@@ -9,17 +9,14 @@ use crate::engine::Priority;
 /// A request without a deadline is ordered as if it had this one, so that later deadlines do not starve it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A sequence preempted this often counts as one class above the highest, so that it is not the victim again.
-const PREEMPTIONS_BEFORE_BOOST: u32 = 3;
+/// A sequence preempted this often is spared from then on.
+const MOST_PREEMPTIONS: u32 = 3;
 
-/// Class of what keeps losing its blocks.
-const BOOSTED: u32 = 3;
+/// Worth of what lost its blocks often enough: above every class.
+const SPARED: u32 = 3;
 
-/// Priority, raised by waiting and by lost work; higher goes first.
+/// Priority, raised by waiting; higher goes first.
 pub(super) fn class(sequence: &Sequence, now: Instant, aging: Duration) -> u32 {
-    if sequence.preemptions >= PREEMPTIONS_BEFORE_BOOST {
-        return BOOSTED;
-    }
     let priority = match sequence.priority {
         Priority::Low => 0,
         Priority::Normal => 1,
@@ -51,12 +48,20 @@ impl Rank {
     }
 }
 
-/// Order of giving way, the smallest first: lowest class, then least computed, then the latest arrival.
+/// The class that a sequence counts as when blocks are taken from the least worthy.
+pub(super) fn worth(sequence: &Sequence, now: Instant, aging: Duration) -> u32 {
+    if sequence.preemptions >= MOST_PREEMPTIONS {
+        return SPARED;
+    }
+    class(sequence, now, aging)
+}
+
+/// Order of giving way, the smallest first: least worthy, then least computed, then the latest arrival.
 pub(super) fn cost_of_preempting(
     sequence: &Sequence,
     now: Instant,
     aging: Duration,
 ) -> (u32, usize, Reverse<u64>) {
-    let class = class(sequence, now, aging);
-    (class, sequence.table.stored(), Reverse(sequence.serial))
+    let worth = worth(sequence, now, aging);
+    (worth, sequence.table.stored(), Reverse(sequence.serial))
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::config::Config;
 use super::kv::{BlockTable, Kv};
-use super::order::{Rank, class, cost_of_preempting};
+use super::order::{Rank, class, cost_of_preempting, worth};
 use super::sequence::{End, Purpose, Sequence};
 use crate::engine::FinishReason;
 use crate::telemetry::EngineStats;
@@ -248,7 +248,7 @@ impl Scheduler {
         let (now, aging) = (planning.now, self.aging);
         let wanted = class(&self.waiting[index], now, aging);
         let mut victims: Vec<usize> = (0..self.running.len())
-            .filter(|victim| class(&self.running[*victim], now, aging) < wanted)
+            .filter(|victim| worth(&self.running[*victim], now, aging) < wanted)
             .collect();
         victims
             .sort_unstable_by_key(|victim| cost_of_preempting(&self.running[*victim], now, aging));

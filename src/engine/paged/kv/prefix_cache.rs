@@ -15,6 +15,14 @@ pub(in crate::engine::paged) struct KeySpace {
 }
 
 impl KeySpace {
+    /// The space of one loading of an adapter.
+    #[cfg(test)]
+    pub(in crate::engine::paged) fn of_adapter(generation: u64) -> Self {
+        Self {
+            adapter: Some(generation),
+        }
+    }
+
     /// Where chains of this space begin.
     pub(in crate::engine::paged) fn root(self) -> Parent {
         Parent(Link::Root(self))

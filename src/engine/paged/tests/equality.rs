@@ -119,7 +119,8 @@ fn requests_that_prefill_the_same_prefix_together_share_it() {
         assert_eq!(reader.text(), alone(request).0);
     }
     let cached: Vec<_> = readers.iter_mut().map(|r| r.end().usage.cached).collect();
-    assert_eq!(cached, [0, 72, 72, 72]);
+    // The second one computed the six tokens that the first one's last step left room for.
+    assert_eq!(cached, [0, 66, 72, 72]);
 }
 
 /// Fault: after eviction a request was not rebuilt from its prompt and all it had said.

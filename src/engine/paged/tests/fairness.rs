@@ -46,6 +46,7 @@ fn prompts_never_stop_a_running_stream() {
     let mut rig = Rig::new(limits(600, 4), &config());
     let mut streams = vec![rig.submit(request("a", 300)), rig.submit(request("b", 300))];
     rig.step();
+    assert!(streams.iter_mut().all(|stream| stream.read() == 1));
     let mut prompts = Vec::new();
     for step in 0..200 {
         if step % 10 == 0 {
@@ -182,8 +183,8 @@ fn equals_are_not_preempted_for_a_newcomer() {
 
 #[test]
 fn the_lowest_priority_and_then_the_least_computed_gives_way() {
-    let mut rig = Rig::new(limits(12, 4), &config());
-    let mut readers = vec![
+    let mut rig = Rig::new(limits(14, 4), &config());
+    let mut readers = [
         rig.submit(request("long one here!!", 20)),
         rig.submit(request("short", 20)),
         rig.submit(prioritised("low but quite long", 20, Priority::Low)),

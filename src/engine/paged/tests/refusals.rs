@@ -140,7 +140,8 @@ fn the_queue_is_bounded_and_refuses_at_once() {
 
 #[test]
 fn settings_outside_their_range_are_refused_by_name() {
-    let faults: [(&str, fn(&mut Config)); 6] = [
+    type Fault = fn(&mut Config);
+    let faults: [(&str, Fault); 6] = [
         ("max_running", |c| c.max_running = 0),
         ("max_running", |c| c.max_running = c.mixed_step_tokens),
         ("max_running", |c| c.step_tokens = c.max_running),
