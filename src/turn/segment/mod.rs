@@ -106,7 +106,8 @@ impl Segmenter {
         out
     }
 
-    /// Nothing came for a while: gives what can be spoken up to the last clause.
+    /// Nothing came for a while: gives what can be spoken up to the last clause. Marks that end the answer after that
+    /// find no clause to carry them and are left out.
     pub(super) fn flush_quiet(&mut self) -> Vec<Clause> {
         let mut out = Vec::new();
         while let Some(cut) = self.whole_end().or_else(|| self.clause_end()) {

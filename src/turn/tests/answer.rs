@@ -52,6 +52,37 @@ async fn the_engine_is_asked_with_the_turns_own_sampling_and_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn times_are_what_the_front_end_sees() {
+    let stage = stage(vec![Ok(vec![
+        wait(300),
+        text("It is warm. It"),
+        wait(200),
+        text(" is dry."),
+        Beat::End(FinishReason::Stop),
+    ])]);
+    let events = events(stage.turns.respond(request()).unwrap()).await;
+    let timings = completion(&events).timings;
+    assert_eq!(
+        (timings.first_segment_ms, timings.total_ms),
+        (Some(300), 500)
+    );
+    let samples = stage.samples();
+    let labels = "{outcome=\"stop\",trigger=\"comments\"}";
+    for (name, seconds) in [
+        ("avatar_time_to_first_segment_seconds", 0.3),
+        ("avatar_response_duration_seconds", 0.5),
+    ] {
+        assert_eq!(samples[&format!("{name}_count{labels}")], 1.0);
+        assert!(
+            (samples[&format!("{name}_sum{labels}")] - seconds).abs() < 0.002,
+            "{name}"
+        );
+    }
+    let p95 = samples["avatar_response_latency_seconds{window=\"1m\",quantile=\"0.95\"}"];
+    assert!((p95 - 0.5).abs() < 0.002, "{p95}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_of_the_model_flushes_the_last_clause() {
     let script = vec![
         text("It is light, and wa"),

@@ -60,3 +60,19 @@ async fn what_viewers_write_is_in_no_log_and_no_metric_at_any_level() {
     assert!(!logged.contains("13800138000"), "{logged}");
     assert!(!stage.metrics.render().contains("13800138000"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn names_of_rooms_viewers_and_comments_never_make_a_series() {
+    let lines = |stage: &Stage| stage.metrics.render().lines().count();
+    let stage = stage((0..300).map(|_| says(&["Yes."])).collect());
+    events(stage.turns.respond(request()).unwrap()).await;
+    let before = lines(&stage);
+    for turn in 1..300 {
+        let mut request = request();
+        request.room_id = format!("room \"{turn}\"\n{}", "x".repeat(1000));
+        request.comments[0].comment_id = format!("c{turn}");
+        request.comments[0].nickname = format!("viewer {turn}");
+        events(stage.turns.respond(request).unwrap()).await;
+    }
+    assert_eq!(lines(&stage), before);
+}
