@@ -6,8 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::engine::SubmitError;
-use crate::template::TemplateError;
-use crate::turn::RejectionCause;
+use crate::turn::{RejectionCause, TemplateError};
 
 /// Why a request is refused, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

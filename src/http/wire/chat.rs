@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::engine::Sampling;
 use crate::http::error::{ApiError, Code};
 use crate::http::fields::{Fields, wrong_type};
-use crate::template::Message;
+use crate::turn::Message;
 
 /// Most stop texts of a request.
 const MAX_STOPS: usize = 16;
