@@ -154,10 +154,9 @@ fn request_ids_are_kept_when_safe_and_replaced_when_not() {
 fn a_head_beyond_all_bounds_is_refused() {
     let server = TestServer::start();
     let mut client = server.client();
-    client.send(format!(
-        "GET /livez HTTP/1.1\r\nx-request-id: {}",
-        "a".repeat(250_000)
-    ));
+    // To the byte, so that the server leaves nothing unread.
+    let start = "GET /livez HTTP/1.1\r\nx-request-id: ";
+    client.send(start.to_owned() + &"a".repeat(64 * 1024 - start.len()));
     assert_eq!(client.head().status, 431);
     assert_eq!(server.get("/livez").status(), 200);
 }
@@ -193,6 +192,29 @@ fn who_asks_before_sending_too_much_is_told_at_once() {
          content-length: 99999999\r\nexpect: 100-continue\r\n\r\n"
     ));
     client.response().error(413, "body_too_large");
+}
+
+#[test]
+fn bodies_that_come_after_their_head_do_not_break_a_refusal() {
+    let server = TestServer::start();
+    let body = "x".repeat(100_000);
+    for (path, kind, status) in [
+        (CHAT, "text/plain", 415),
+        ("/nowhere", "application/json", 404),
+        ("/livez", "application/json", 405),
+    ] {
+        let mut client = server.client();
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        ));
+        for part in body.as_bytes().chunks(10_000) {
+            client.send(part);
+        }
+        assert_eq!(client.response().status(), status);
+        client.request("GET", "/livez", "", "");
+        assert_eq!(client.response().status(), 200, "the connection goes on");
+    }
 }
 
 #[test]

@@ -73,8 +73,8 @@ pub(super) async fn cancel(
 
 /// What is asked, and of whom.
 async fn accept(shared: &Shared, request: Request) -> Result<(Turns, RespondCall), ApiError> {
-    let turns = shared.accepting()?.turns.clone();
     let body = body::required(request, &shared.config.limits).await?;
+    let turns = shared.accepting()?.turns.clone();
     let call = RespondCall::read(body, &shared.turn)?;
     Ok((turns, call))
 }

@@ -16,10 +16,12 @@ use super::json;
 /// What is still read of a body that is too large, so that its sender reads the answer instead of a broken connection.
 const DISCARD_BYTES: usize = 16 * 1024 * 1024;
 
-/// The body of a request that must have one.
+/// The body of a request that must have one. It is read before anything is refused: a client that still sends would
+/// find a broken connection in the place of its answer.
 pub(super) async fn required(request: Request, limits: &Limits) -> Result<Value, ApiError> {
-    check_type(request.headers())?;
+    let typed = check_type(request.headers());
     let bytes = read(request, limits).await?;
+    typed?;
     parse(&bytes, limits)
 }
 
@@ -32,6 +34,12 @@ pub(super) async fn optional(request: Request, limits: &Limits) -> Result<Value,
     }
     typed?;
     parse(&bytes, limits)
+}
+
+/// Reads a body that nobody wants, for the same reason.
+pub(super) async fn discard(request: Request, limits: &Limits) {
+    // Whatever is wrong with it, the request is refused anyway.
+    let _ = read(request, limits).await;
 }
 
 fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, ApiError> {

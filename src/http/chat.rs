@@ -71,8 +71,8 @@ pub(super) async fn completions(
 
 /// What is asked, and of which model.
 async fn accept(shared: &Shared, request: Request) -> Result<(&ServedModel, ChatCall), ApiError> {
-    let backend = shared.accepting()?;
     let body = body::required(request, &shared.config.limits).await?;
+    let backend = shared.accepting()?;
     let call = ChatCall::read(body, draw)?;
     let model = models::find(&backend.model, &call.model)?;
     Ok((model, call))

@@ -21,8 +21,8 @@ mod wire;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, StatusCode, Uri};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -108,12 +108,19 @@ fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-async fn not_found(uri: Uri) -> ApiError {
-    ApiError::new(Code::NotFound, format!("there is no {}", uri.path()))
+async fn not_found(State(shared): State<Arc<Shared>>, request: Request) -> ApiError {
+    let error = ApiError::new(
+        Code::NotFound,
+        format!("there is no {}", request.uri().path()),
+    );
+    body::discard(request, &shared.config.limits).await;
+    error
 }
 
 /// A path that exists, asked for in another way. The router adds `Allow`.
-async fn other_method(method: Method) -> Response {
+async fn other_method(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let method = request.method().clone();
+    body::discard(request, &shared.config.limits).await;
     if method == Method::OPTIONS {
         return StatusCode::NO_CONTENT.into_response();
     }

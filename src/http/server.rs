@@ -1,7 +1,6 @@
 //! Listens, serves each connection under its limits, and stops in order: refuse, finish, end, close.
 
 use std::convert::Infallible;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -32,6 +32,10 @@ use crate::turn;
 const HEAD_BYTES: usize = 64 * 1024;
 /// Time for terminal events to be written, and again for connections to close.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Most connections that are being told that there is no room; more are closed without a word.
+const REFUSALS: usize = 64;
+/// Most time for telling that.
+const REFUSAL: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: the usual cause is a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -123,7 +127,10 @@ impl Server {
                             let seat = Seat { connection: Arc::new(connection), router: router.clone() };
                             tasks.spawn(seat.serve(stream, Arc::clone(&self.shared)));
                         }
-                        None => refuse(stream),
+                        None if tasks.len() < limits.connections + REFUSALS => {
+                            tasks.spawn(refuse(stream));
+                        }
+                        None => drop(stream),
                     },
                     Err(error) => {
                         tracing::warn!(%error, "accepting a connection failed");
@@ -200,8 +207,9 @@ impl Seat {
     }
 }
 
-/// Tells a client that there is no room, as far as its socket takes it without waiting.
-fn refuse(stream: TcpStream) {
+/// Tells a client that there is no room, and waits a little for it to hear that: closing at once would break the
+/// connection under an answer that is still on its way.
+async fn refuse(mut stream: TcpStream) {
     let id = RequestId::of(&HeaderMap::new());
     let error = ApiError::new(Code::TooManyConnections, "all connections are busy");
     let body = error.body(id.as_str()).to_string();
@@ -211,7 +219,13 @@ fn refuse(stream: TcpStream) {
         id.as_str(),
         body.len()
     );
-    if let Ok(mut stream) = stream.into_std() {
-        let _ = stream.write(answer.as_bytes());
-    }
+    let told = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    // Whether it heard or not, there is nothing else to do.
+    let _ = timeout(REFUSAL, told).await;
 }

@@ -151,9 +151,12 @@ impl Client {
 
     /// Whether the server closes the connection, after a 400 or without.
     pub(crate) fn is_refused(&mut self) -> bool {
-        let mut answer = String::new();
-        let whole = self.stream.read_to_string(&mut answer).is_ok();
-        whole && (answer.is_empty() || answer.starts_with("HTTP/1.1 400 "))
+        let mut answer = Vec::new();
+        let closed = match self.stream.read_to_end(&mut answer) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        closed && (answer.is_empty() || answer.starts_with(b"HTTP/1.1 400 "))
     }
 
     /// Reads the head of a stream of events, which must be one.
