@@ -34,6 +34,9 @@ pub use event::{Completion, Failure, Segment, TurnEvent, TurnFinish, TurnTimings
 pub use request::{Comment, Context, TurnRequest};
 pub use stream::{Rejection, RejectionCause, TurnStream};
 
+// What callers need of templates, so that they know turns only.
+pub use crate::template::{Message, TemplateError};
+
 /// What set a turn off; the label of its metrics.
 const TRIGGER: &str = "comments";
 /// Tokens that one character may take, and those that end an answer.
