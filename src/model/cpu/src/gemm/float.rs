@@ -1,0 +1,115 @@
+//! Products with F32 and F16 weights.
+//!
+//! Whatever the vector width, an output is two sums, of the even and of the odd inputs in ascending order, each step a
+//! multiplication and an addition; then the two are added.
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::ops::Range;
+
+use super::OutView;
+use super::isa::Path;
+use crate::activations::Activations;
+use crate::matrix::{Matrix, TILE_ROWS};
+use crate::quant::WeightKind;
+use crate::quant::half::to_f32;
+
+/// Independent sums per output.
+const SUMS: usize = 2;
+
+/// Tokens that are computed together: as many as have room for their sums in 16 registers of 256 bits.
+const TOKENS: usize = 3;
+
+/// One number for each row of a tile.
+type Column = [f32; TILE_ROWS];
+
+/// # Safety
+/// The ranges exist, the input is float, every output has a place, nobody else writes it, and the processor has what
+/// `path` needs.
+pub(super) unsafe fn multiply(
+    path: Path,
+    weights: &Matrix,
+    tiles: Range<usize>,
+    input: &Activations,
+    tokens: Range<usize>,
+    out: &OutView<'_>,
+) {
+    for tile in tiles {
+        let numbers = weights.tile(tile);
+        let row = tile * TILE_ROWS;
+        let rows = TILE_ROWS.min(weights.rows() - row);
+        for token in tokens.clone().step_by(TOKENS) {
+            let inputs = |t: usize| input.numbers(token + t);
+            let mut columns = [[0.0; TILE_ROWS]; TOKENS];
+            let count = TOKENS.min(tokens.end - token);
+            // SAFETY: the processor has what the path needs; the tile is as long as its columns take.
+            unsafe {
+                match count {
+                    1 => columns[..1].copy_from_slice(&sums(
+                        path,
+                        weights.kind(),
+                        numbers,
+                        [inputs(0)],
+                    )),
+                    2 => columns[..2].copy_from_slice(&sums(
+                        path,
+                        weights.kind(),
+                        numbers,
+                        [0, 1].map(inputs),
+                    )),
+                    _ => columns = sums(path, weights.kind(), numbers, [0, 1, 2].map(inputs)),
+                }
+            }
+            for (t, column) in columns.iter().enumerate().take(count) {
+                // SAFETY: the tile's existing rows have places for every token of the range.
+                unsafe {
+                    let place = out.start.add((token + t) * out.stride + row);
+                    std::ptr::copy_nonoverlapping(column.as_ptr(), place, rows);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The processor has what `path` needs.
+unsafe fn sums<const T: usize>(
+    path: Path,
+    kind: WeightKind,
+    numbers: &[u8],
+    inputs: [&[f32]; T],
+) -> [Column; T] {
+    let half = kind == WeightKind::F16;
+    match path {
+        Path::Portable if half => {
+            portable(numbers, inputs, |bytes| to_f32(u16::from_le_bytes(bytes)))
+        }
+        Path::Portable => portable(numbers, inputs, f32::from_le_bytes),
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        _ if half => unsafe { x86::sums::<x86::Halves, T>(numbers, inputs) },
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        _ => unsafe { x86::sums::<x86::Singles, T>(numbers, inputs) },
+    }
+}
+
+fn portable<const SIZE: usize, const T: usize>(
+    numbers: &[u8],
+    inputs: [&[f32]; T],
+    number: impl Fn([u8; SIZE]) -> f32,
+) -> [Column; T] {
+    let mut sums = [[[0.0_f32; TILE_ROWS]; SUMS]; T];
+    let (numbers, _) = numbers.as_chunks::<SIZE>();
+    let (columns, _) = numbers.as_chunks::<TILE_ROWS>();
+    for (k, column) in columns.iter().enumerate().take(inputs[0].len()) {
+        let weights = column.map(&number);
+        for (sums, input) in sums.iter_mut().zip(inputs) {
+            for (sum, weight) in sums[k % SUMS].iter_mut().zip(weights) {
+                *sum += weight * input[k];
+            }
+        }
+    }
+    sums.map(|[even, odd]| std::array::from_fn(|row| even[row] + odd[row]))
+}

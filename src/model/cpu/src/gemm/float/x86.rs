@@ -1,0 +1,95 @@
+//! Float products with AVX2.
+
+use std::arch::x86_64::*;
+
+use super::{Column, SUMS};
+use crate::matrix::TILE_ROWS;
+
+/// The eight rows of each half of a tile.
+type Pair = [__m256; 2];
+
+/// How a tile's numbers become vectors.
+pub(super) trait Numbers {
+    /// Bytes of a number.
+    const SIZE: usize;
+
+    /// # Safety
+    /// The processor has AVX2 and F16C, and 16 numbers lie at `column`.
+    unsafe fn load(column: *const u8) -> Pair;
+}
+
+pub(super) struct Singles;
+pub(super) struct Halves;
+
+impl Numbers for Singles {
+    const SIZE: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load(column: *const u8) -> Pair {
+        let column = column.cast::<f32>();
+        // SAFETY: the caller's promise.
+        unsafe { [_mm256_loadu_ps(column), _mm256_loadu_ps(column.add(8))] }
+    }
+}
+
+impl Numbers for Halves {
+    const SIZE: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load(column: *const u8) -> Pair {
+        let column = column.cast::<__m128i>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            [
+                _mm256_cvtph_ps(_mm_loadu_si128(column)),
+                _mm256_cvtph_ps(_mm_loadu_si128(column.add(1))),
+            ]
+        }
+    }
+}
+
+/// How far ahead of its use a tile is fetched, bytes.
+const AHEAD: usize = 8192;
+
+/// # Panics
+/// When the tile is shorter than the inputs ask for, or the inputs differ in length.
+#[target_feature(enable = "avx2,f16c")]
+pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T]) -> [Column; T] {
+    let cols = inputs[0].len();
+    assert!(
+        tile.len() >= cols * TILE_ROWS * N::SIZE && inputs.iter().all(|input| input.len() == cols)
+    );
+    let mut sums = [[[_mm256_setzero_ps(); 2]; SUMS]; T];
+    let mut step = |k: usize, sum: usize| {
+        let column = tile.as_ptr().wrapping_add(k * TILE_ROWS * N::SIZE);
+        _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
+        // SAFETY: column and input exist, by the assertion, since `k` is below `cols`.
+        unsafe {
+            let weights = N::load(column);
+            for (sums, input) in sums.iter_mut().zip(inputs) {
+                let x = _mm256_set1_ps(*input.get_unchecked(k));
+                for (y, weight) in sums[sum].iter_mut().zip(weights) {
+                    *y = _mm256_add_ps(*y, _mm256_mul_ps(weight, x));
+                }
+            }
+        }
+    };
+    // `SUMS` at a time, so that each sum is a register known at compile time.
+    for first in (0..cols - cols % SUMS).step_by(SUMS) {
+        for sum in 0..SUMS {
+            step(first + sum, sum);
+        }
+    }
+    if !cols.is_multiple_of(SUMS) {
+        step(cols - 1, 0);
+    }
+    sums.map(|[even, odd]| {
+        let mut column = [0.0; TILE_ROWS];
+        for half in 0..2 {
+            let place = column[8 * half..].as_mut_ptr();
+            // SAFETY: a half has eight places.
+            unsafe { _mm256_storeu_ps(place, _mm256_add_ps(even[half], odd[half])) };
+        }
+        column
+    })
+}
