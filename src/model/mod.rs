@@ -3,3 +3,12 @@
 pub mod fetch;
 pub mod gguf;
 pub mod spec;
+
+mod decoder;
+mod load;
+mod runner;
+mod weights;
+
+pub use decoder::DecoderSpec;
+pub use load::{LoadOptions, LoadedModel, ModelError, load};
+pub use runner::CpuRunner;

@@ -50,6 +50,26 @@ impl<'a> OutView<'a> {
             borrow: PhantomData,
         }
     }
+
+    /// Outputs `rows` of `token`, to go on with what was computed.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these outputs while the part is alive.
+    ///
+    /// # Panics
+    /// When the view has no place for them.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "handing out disjoint parts is what a view is for"
+    )]
+    pub(crate) unsafe fn part(&self, token: usize, rows: Range<usize>) -> &mut [f32] {
+        let start = token * self.stride + rows.start;
+        assert!(
+            rows.start <= rows.end && rows.end <= self.stride && start + rows.len() <= self.len
+        );
+        // SAFETY: inside the borrowed slice by the assertion, and unaliased by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), rows.len()) }
+    }
 }
 
 /// One tile of a block-quantised matrix, and where its products go.

@@ -1,0 +1,247 @@
+//! Which rows attend to which blocks: built once per batch, used by every layer.
+
+use crate::kv::BLOCK_TOKENS;
+
+/// Queries (rows times the query heads of one key head) that one tile aims for: their state stays in the first cache.
+const TILE_QUERIES: usize = 48;
+/// Tasks per thread that short batches are cut into, so that no thread waits long for another.
+const TASKS_PER_THREAD: usize = 4;
+
+/// Rows of all sequences, ordered so that sequences with equal leading blocks are neighbours.
+#[derive(Debug, Default)]
+pub struct AttentionPlan {
+    sequences: Vec<Sequence>,
+    tables: Vec<u32>,
+    rows: Vec<Row>,
+    tiles: Vec<Tile>,
+    written: Vec<u32>,
+    parts: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    row: usize,
+    rows: usize,
+    position: usize,
+    table: usize,
+    blocks: usize,
+}
+
+/// One row of the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Where it lies in the batch.
+    pub(crate) input: usize,
+    pub(crate) position: usize,
+    /// First entry of its block table.
+    table: usize,
+}
+
+/// Rows `first .. first + count` of the plan, processed together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    cost: usize,
+}
+
+/// A batch that cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// A sequence has fewer blocks than its tokens need.
+    MissingBlocks {
+        /// Index of the sequence.
+        sequence: usize,
+        /// Blocks it has.
+        blocks: usize,
+        /// Tokens it needs them for.
+        tokens: usize,
+    },
+    /// A block that the pool does not have.
+    UnknownBlock {
+        /// Index of the sequence.
+        sequence: usize,
+        /// The block.
+        block: u32,
+    },
+    /// Two places of the batch would write into one block.
+    SharedWrite {
+        /// The block.
+        block: u32,
+    },
+    /// A sequence without rows.
+    NoRows {
+        /// Index of the sequence.
+        sequence: usize,
+    },
+}
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MissingBlocks {
+                sequence,
+                blocks,
+                tokens,
+            } => {
+                write!(
+                    f,
+                    "sequence {sequence} has {blocks} blocks of {BLOCK_TOKENS} tokens for {tokens} tokens"
+                )
+            }
+            Self::UnknownBlock { sequence, block } => {
+                write!(f, "sequence {sequence} names the unknown block {block}")
+            }
+            Self::SharedWrite { block } => write!(f, "block {block} would be written twice"),
+            Self::NoRows { sequence } => write!(f, "sequence {sequence} has no rows"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl AttentionPlan {
+    /// Forgets the last batch and keeps the memory.
+    pub fn clear(&mut self) {
+        self.sequences.clear();
+        self.tables.clear();
+        self.rows.clear();
+        self.tiles.clear();
+        self.written.clear();
+    }
+
+    /// Adds the next sequence: `rows` rows from `position` on, its block table from the start.
+    pub fn push(&mut self, position: usize, rows: usize, blocks: impl Iterator<Item = u32>) {
+        let table = self.tables.len();
+        self.tables.extend(blocks);
+        let row = self.sequences.last().map_or(0, |last| last.row + last.rows);
+        self.sequences.push(Sequence {
+            row,
+            rows,
+            position,
+            table,
+            blocks: self.tables.len() - table,
+        });
+    }
+
+    /// Checks the batch against a pool of `pool_blocks` blocks and cuts it into tiles, for a model with `group` query
+    /// heads on each of `heads` key heads.
+    ///
+    /// # Errors
+    /// Names the sequence or block at fault; the plan is then of no use until [`AttentionPlan::clear`].
+    pub fn finish(
+        &mut self,
+        pool_blocks: usize,
+        heads: usize,
+        group: usize,
+        threads: usize,
+    ) -> Result<(), PlanError> {
+        self.check(pool_blocks)?;
+        let tables = &self.tables;
+        // Ends of equal tables are in batch order, so the plan depends on nothing but the batch.
+        self.sequences.sort_unstable_by(|a, b| {
+            let table = |s: &Sequence| &tables[s.table..s.table + s.blocks];
+            table(a).cmp(table(b)).then(a.row.cmp(&b.row))
+        });
+        for sequence in &self.sequences {
+            self.rows.extend((0..sequence.rows).map(|row| Row {
+                input: sequence.row + row,
+                position: sequence.position + row,
+                table: sequence.table,
+            }));
+        }
+        self.cut(heads, group, threads);
+        Ok(())
+    }
+
+    /// Rows of the batch.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Most positions that any row attends to.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.rows
+            .iter()
+            .map(|row| row.position + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Rows in plan order.
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Tiles, the costly ones first.
+    pub(crate) fn tiles(&self) -> &[Tile] {
+        &self.tiles
+    }
+
+    /// Into how many tasks the query heads of one key head are divided: 1 or all of them.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// The block that holds `index * BLOCK_TOKENS` of the row's sequence, for indices up to the row's own block.
+    pub(crate) fn block(&self, row: &Row, index: usize) -> usize {
+        self.tables[row.table + index] as usize
+    }
+
+    fn check(&mut self, pool_blocks: usize) -> Result<(), PlanError> {
+        for (index, sequence) in self.sequences.iter().enumerate() {
+            if sequence.rows == 0 {
+                return Err(PlanError::NoRows { sequence: index });
+            }
+            let tokens = sequence.position.saturating_add(sequence.rows);
+            if tokens.div_ceil(BLOCK_TOKENS) > sequence.blocks {
+                return Err(PlanError::MissingBlocks {
+                    sequence: index,
+                    blocks: sequence.blocks,
+                    tokens,
+                });
+            }
+            let table = &self.tables[sequence.table..sequence.table + sequence.blocks];
+            if let Some(&block) = table.iter().find(|&&block| block as usize >= pool_blocks) {
+                return Err(PlanError::UnknownBlock {
+                    sequence: index,
+                    block,
+                });
+            }
+            let first = sequence.position / BLOCK_TOKENS;
+            self.written
+                .extend_from_slice(&table[first..tokens.div_ceil(BLOCK_TOKENS)]);
+        }
+        self.written.sort_unstable();
+        match self.written.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(PlanError::SharedWrite { block: pair[0] }),
+            None => Ok(()),
+        }
+    }
+
+    fn cut(&mut self, heads: usize, group: usize, threads: usize) {
+        let rows = self.rows.len();
+        let even = (rows * heads).div_ceil(threads * TASKS_PER_THREAD).max(1);
+        let size = even.min(TILE_QUERIES.div_ceil(group));
+        for first in (0..rows).step_by(size) {
+            let count = size.min(rows - first);
+            let positions = self.rows[first..first + count]
+                .iter()
+                .map(|row| row.position + 1);
+            self.tiles.push(Tile {
+                first,
+                count,
+                cost: positions.sum(),
+            });
+        }
+        self.tiles
+            .sort_unstable_by_key(|tile| (std::cmp::Reverse(tile.cost), tile.first));
+        self.parts = if self.tiles.len() * heads < threads {
+            group
+        } else {
+            1
+        };
+    }
+}

@@ -1,0 +1,153 @@
+//! From a file to a runner that is ready to compute.
+
+use std::path::Path;
+
+use compere_cpu::{Isa, KvCache, KvShape, OutOfMemory, Pool};
+
+use super::decoder::{Decoder, DecoderSpec};
+use super::gguf::{Fault, GgufFile, ModelFileError};
+use super::runner::CpuRunner;
+use super::weights::Weights;
+use crate::tokenizer::TokenizerParts;
+
+/// How to run a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Compute threads, the engine's own included; `None` is what the machine has.
+    pub threads: Option<usize>,
+    /// Most bytes of keys and values; rounded down to whole blocks.
+    pub kv_bytes: usize,
+    /// Most positions of one sequence; `None` is what the model was made for.
+    pub max_context: Option<usize>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            kv_bytes: 256 << 20,
+            max_context: None,
+        }
+    }
+}
+
+/// A model that is ready to run, and what its file says beside the weights.
+#[derive(Debug)]
+pub struct LoadedModel {
+    /// Computes it.
+    pub runner: CpuRunner,
+    /// Its vocabulary.
+    pub tokenizer: TokenizerParts,
+    /// Its chat template in Jinja, where it has one.
+    pub chat_template: Option<String>,
+    /// Its name, for people; the file's where the model does not say.
+    pub name: String,
+    /// Its shape.
+    pub spec: DecoderSpec,
+}
+
+/// A model that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] ModelFileError),
+    /// The KV memory cannot be had.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// A compute thread cannot be started.
+    #[error("cannot start compute threads: {0}")]
+    Threads(std::io::Error),
+    /// An option does not fit the model.
+    #[error("{option}: {reason}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Reads the model at `path` and makes it ready to run.
+///
+/// # Errors
+/// Names the file and the key or tensor at fault, or the option that does not fit the model.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel, ModelError> {
+    load_on(Isa::best(), path, options)
+}
+
+/// [`load`] for given instructions, to compare them.
+pub(crate) fn load_on(
+    isa: Isa,
+    path: &Path,
+    options: &LoadOptions,
+) -> Result<LoadedModel, ModelError> {
+    let file = GgufFile::open(path)?;
+    let spec = DecoderSpec::read(&file)?;
+    let tokenizer = file.tokenizer_parts()?;
+    if tokenizer.tokens.len() > spec.vocab {
+        let reason = format!(
+            "{} rows for a vocabulary of {}",
+            spec.vocab,
+            tokenizer.tokens.len()
+        );
+        return Err(file
+            .error("token_embd.weight", Fault::Invalid(reason))
+            .into());
+    }
+    let max_context = context(&spec, options)?;
+    let cache = KvCache::new(shape(&spec), blocks(&spec, options)?)?;
+    let threads = options
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let mut pool = Pool::new(threads).map_err(ModelError::Threads)?;
+    let weights = Weights::read(&file, &spec, &mut pool)?;
+    let decoder = Decoder::new(spec.clone(), weights, isa);
+    Ok(LoadedModel {
+        runner: CpuRunner::new(decoder, cache, pool, max_context),
+        tokenizer,
+        chat_template: file.chat_template().map(str::to_owned),
+        name: file.name().map_or_else(|| file_name(path), str::to_owned),
+        spec,
+    })
+}
+
+fn shape(spec: &DecoderSpec) -> KvShape {
+    KvShape {
+        layers: spec.layers,
+        heads: spec.kv_heads,
+        head_dim: spec.head_dim,
+    }
+}
+
+fn context(spec: &DecoderSpec, options: &LoadOptions) -> Result<usize, ModelError> {
+    let wanted = options.max_context.unwrap_or(spec.context);
+    if (1..=spec.context).contains(&wanted) {
+        return Ok(wanted);
+    }
+    Err(ModelError::Option {
+        option: "max_context",
+        reason: format!(
+            "{wanted} is not from 1 to {}, the model's context",
+            spec.context
+        ),
+    })
+}
+
+fn blocks(spec: &DecoderSpec, options: &LoadOptions) -> Result<usize, ModelError> {
+    let block = shape(spec).block_bytes();
+    match options.kv_bytes / block {
+        0 => Err(ModelError::Option {
+            option: "kv_bytes",
+            reason: format!("{} bytes hold no block of {block} bytes", options.kv_bytes),
+        }),
+        blocks => Ok(blocks),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}
