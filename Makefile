@@ -60,7 +60,9 @@ unit:
 	$(CARGO) test $(LOCKED) --workspace
 
 bench: model peers ## measure beside llama.cpp and print the figures
-	@$(CARGO) run $(LOCKED) --quiet --release -p compere-loadtest -- figures --peer "$(PEERS)"
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" figures --peer "$(PEERS)" --server "$(CARGO_TARGET_DIR)/release/compere" \
+	    --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
 
 peers: ## build llama.cpp's tools for `make bench` (about 10 minutes, once)
 	@loadtest/peers/llama-cpp.sh "$(PEERS)"

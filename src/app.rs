@@ -122,37 +122,69 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
         ..LoadOptions::default()
     };
     let start = Instant::now();
-    let LoadedModel { runner, tokenizer, chat_template, name, .. } = model::load(&path, &options)?;
+    let LoadedModel {
+        runner,
+        tokenizer,
+        chat_template,
+        name,
+        ..
+    } = model::load(&path, &options)?;
     let load_seconds = start.elapsed().as_secs_f64();
-    let tokenizer = Tokenizer::new(tokenizer)
-        .map_err(|source| AppError::Tokenizer { path: path.clone(), source })?;
+    let tokenizer = Tokenizer::new(tokenizer).map_err(|source| AppError::Tokenizer {
+        path: path.clone(),
+        source,
+    })?;
     let tokenizer = Arc::new(tokenizer);
-    let override_template = manifest.as_ref().and_then(|manifest| manifest.chat_template.clone());
-    let source = override_template.or(chat_template).ok_or_else(|| AppError::NoTemplate(path.clone()))?;
-    let template = ChatTemplate::new(&source, Arc::clone(&tokenizer))
-        .map_err(|source| AppError::Template { path: path.clone(), source })?;
-    let engine = PagedEngine::start(Box::new(runner), tokenizer, stats, config.engine.clone())?;
+    let override_template = manifest
+        .as_ref()
+        .and_then(|manifest| manifest.chat_template.clone());
+    let source = override_template
+        .or(chat_template)
+        .ok_or_else(|| AppError::NoTemplate(path.clone()))?;
+    let template = ChatTemplate::new(&source, Arc::clone(&tokenizer)).map_err(|source| {
+        AppError::Template {
+            path: path.clone(),
+            source,
+        }
+    })?;
+    let engine = PagedEngine::start(Box::new(runner), tokenizer, stats, &config.engine)?;
     let engine = Arc::new(engine);
     let model = ServedModel {
         id: manifest.map_or(name, |manifest| manifest.id),
-        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        created: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
         engine: Arc::clone(&engine) as _,
         template: Arc::new(template),
     };
-    Ok(Speaker { model, engine, load_seconds })
+    Ok(Speaker {
+        model,
+        engine,
+        load_seconds,
+    })
 }
 
 /// Serves until `shutdown` has run its course. Health checks are answered while the model loads.
 ///
 /// # Errors
 /// What cannot be started is named; nothing keeps running.
-pub async fn serve(config: Config, shutdown: Shutdown, ready: oneshot::Sender<Ready>) -> Result<(), AppError> {
+pub async fn serve(
+    config: Config,
+    shutdown: Shutdown,
+    ready: oneshot::Sender<Ready>,
+) -> Result<(), AppError> {
     let start = Instant::now();
     config.turn.validate()?;
     let persona = persona(&config)?;
     let metrics = Arc::new(Metrics::new());
     let stats = Arc::new(EngineStats::default());
-    let server = Server::bind(config.http.clone(), shutdown.clone(), Arc::clone(&metrics)).await?;
+    let server = Server::bind(
+        config.http.clone(),
+        config.turn.clone(),
+        shutdown.clone(),
+        Arc::clone(&metrics),
+    )
+    .await?;
     let (address, door) = (server.address(), server.door());
     let serving = tokio::spawn(server.run());
 
@@ -161,10 +193,19 @@ pub async fn serve(config: Config, shutdown: Shutdown, ready: oneshot::Sender<Re
         move || speaker(&config, stats)
     });
     let started = async {
-        let speaker = loading.await.map_err(|error| AppError::WarmUp(error.to_string()))??;
-        let turns = Turns::new(speaker.model.clone(), persona, config.turn.clone(), Arc::clone(&metrics));
+        let speaker = loading
+            .await
+            .map_err(|error| AppError::WarmUp(error.to_string()))??;
+        let turns = Turns::new(
+            speaker.model.clone(),
+            persona,
+            config.turn.clone(),
+            Arc::clone(&metrics),
+        );
         warm_up(&turns).await?;
-        metrics.watch_engine(stats).map_err(|error| AppError::WarmUp(error.to_string()))?;
+        metrics
+            .watch_engine(stats)
+            .map_err(|error| AppError::WarmUp(error.to_string()))?;
         Ok::<_, AppError>((speaker, turns))
     };
     let (speaker, turns) = match started.await {
@@ -175,11 +216,19 @@ pub async fn serve(config: Config, shutdown: Shutdown, ready: oneshot::Sender<Re
         }
     };
     let (model, load_seconds) = (speaker.model.id.clone(), speaker.load_seconds);
-    door.open(Backend { model: speaker.model, turns });
+    door.open(Backend {
+        model: speaker.model,
+        turns,
+    });
     tracing::info!(%address, model, load_seconds, "ready");
     let ready_seconds = start.elapsed().as_secs_f64();
     // Nobody listens where nobody wants to know.
-    let _ = ready.send(Ready { address, model, load_seconds, ready_seconds });
+    let _ = ready.send(Ready {
+        address,
+        model,
+        load_seconds,
+        ready_seconds,
+    });
 
     if let Err(error) = serving.await {
         tracing::error!(%error, "the server ended early");
@@ -193,23 +242,50 @@ pub async fn serve(config: Config, shutdown: Shutdown, ready: oneshot::Sender<Re
 /// Where the model's file is, and its manifest where it has one.
 fn locate(config: &model::Config) -> Result<(PathBuf, Option<Manifest>), AppError> {
     match spec::resolve(&config.manifests, &config.model)? {
-        Located::Path(path) => Ok((path, None)),
-        Located::Manifest(manifest) => {
-            let cache = config.cache_dir.clone().unwrap_or_default();
-            let mut report = |progress: fetch::Progress| tracing::info!(%progress, "model");
-            Ok((fetch::fetch(&manifest, &cache, &mut report)?, Some(manifest)))
+        Located::File(path) => Ok((path, None)),
+        Located::Known(manifest) => {
+            let cache = fetch::Config::new(config.cache_dir.clone().unwrap_or_default());
+            let mut report = |progress: fetch::Progress<'_>| report(&manifest.id, &progress);
+            Ok((
+                fetch::fetch(&manifest, &cache, &mut report)?,
+                Some(*manifest),
+            ))
         }
     }
 }
 
+/// One line on standard error for what takes time; growing files are left to patience.
+fn report(model: &str, progress: &fetch::Progress<'_>) {
+    match progress {
+        fetch::Progress::Waiting { file } => {
+            tracing::info!(model, file = %file.display(), "another process fetches it")
+        }
+        fetch::Progress::Checking { file } => {
+            tracing::info!(model, file = %file.display(), "checking")
+        }
+        fetch::Progress::Replacing { reason } => {
+            tracing::warn!(model, %reason, "fetching it again")
+        }
+        fetch::Progress::Fetching { from } => tracing::info!(model, from, "fetching"),
+        fetch::Progress::Bytes { .. } => {}
+    }
+}
+
 fn persona(config: &Config) -> Result<String, AppError> {
-    let Some(path) = &config.harness.persona else { return Ok(PERSONA.to_owned()) };
-    fs::read_to_string(path).map_err(|source| AppError::Persona { path: path.clone(), source })
+    let Some(path) = &config.harness.persona else {
+        return Ok(PERSONA.to_owned());
+    };
+    fs::read_to_string(path).map_err(|source| AppError::Persona {
+        path: path.clone(),
+        source,
+    })
 }
 
 /// Computes and keeps what every turn's prompt begins with, so that the first viewer waits no longer than the next.
 async fn warm_up(turns: &Turns) -> Result<(), AppError> {
-    let mut pinned = turns.warm().map_err(|error| AppError::WarmUp(error.to_string()))?;
+    let mut pinned = turns
+        .warm()
+        .map_err(|error| AppError::WarmUp(error.to_string()))?;
     while let Some(event) = pinned.next().await {
         if let TokenEvent::Finished(finish) = event
             && let crate::engine::FinishReason::Error(reason) = finish.reason

@@ -1,6 +1,7 @@
 //! Every setting of the program: the sum of the parts' `Config`s, from a TOML file, then the environment, then flags.
 //! The only reader of the environment. Unknown keys are errors that name the file and line, or the variable.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -84,16 +85,21 @@ pub fn load(args: &ConfigArgs) -> Result<Config, ConfigError> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn from_parts(args: &ConfigArgs, variables: &[(String, String)]) -> Result<Config, ConfigError> {
+pub fn from_parts(
+    args: &ConfigArgs,
+    variables: &[(String, String)],
+) -> Result<Config, ConfigError> {
     let mut table = match &args.config {
         Some(path) => read_file(path)?,
         None => Table::new(),
     };
     overlay_environment(&mut table, variables)?;
-    let mut config: Config = Value::Table(table).try_into().map_err(|error: toml::de::Error| ConfigError::Variable {
-        name: PREFIX.to_owned() + "*",
-        message: error.message().to_owned(),
-    })?;
+    let mut config: Config = Value::Table(table)
+        .try_into()
+        .map_err(|error: toml::de::Error| ConfigError::Variable {
+            name: PREFIX.to_owned() + "*",
+            message: error.message().to_owned(),
+        })?;
     if let Some(model) = &args.model {
         config.model.model.clone_from(model);
     }
@@ -108,38 +114,56 @@ pub fn from_parts(args: &ConfigArgs, variables: &[(String, String)]) -> Result<C
 
 /// Parses the file by itself first, so that its errors carry its own lines.
 fn read_file(path: &Path) -> Result<Table, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    let complain = |error: toml::de::Error| ConfigError::File { path: path.to_owned(), message: error.to_string() };
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let complain = |error: toml::de::Error| ConfigError::File {
+        path: path.to_owned(),
+        message: error.to_string(),
+    };
     toml::from_str::<Config>(&text).map_err(complain)?;
     toml::from_str::<Table>(&text).map_err(complain)
 }
 
 /// Applies the variables in name order; each is checked alone, so that an error names the variable.
-fn overlay_environment(table: &mut Table, variables: &[(String, String)]) -> Result<(), ConfigError> {
+fn overlay_environment(
+    table: &mut Table,
+    variables: &[(String, String)],
+) -> Result<(), ConfigError> {
     let mut ours: Vec<(Vec<String>, &str, &str)> = variables
         .iter()
         .filter_map(|(name, value)| {
-            let path: Vec<String> = name.strip_prefix(PREFIX)?.split("__").map(str::to_lowercase).collect();
+            let path: Vec<String> = name
+                .strip_prefix(PREFIX)?
+                .split("__")
+                .map(str::to_lowercase)
+                .collect();
             (path.len() > 1).then_some((path, name.as_str(), value.as_str()))
         })
         .collect();
     ours.sort();
     for (path, name, text) in ours {
-        let value = checked_value(&path, text)
-            .map_err(|message| ConfigError::Variable { name: name.to_owned(), message })?;
+        let value = checked_value(&path, text).map_err(|message| ConfigError::Variable {
+            name: name.to_owned(),
+            message,
+        })?;
         insert(table, &path, value);
     }
     Ok(())
 }
 
 fn insert(table: &mut Table, path: &[String], value: Value) {
-    let Some((key, rest)) = path.split_first() else { return };
+    let Some((key, rest)) = path.split_first() else {
+        return;
+    };
     if rest.is_empty() {
         table.insert(key.clone(), value);
         return;
     }
-    let entry = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+    let entry = table
+        .entry(key.clone())
+        .or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(inner) = entry {
         insert(inner, rest, value);
     }
@@ -150,9 +174,15 @@ fn checked_value(path: &[String], text: &str) -> Result<Value, String> {
     let fits = |value: &Value| {
         let mut whole = Table::new();
         insert(&mut whole, path, value.clone());
-        Value::Table(whole).try_into::<Config>().map(|_| ()).map_err(|error| error.message().to_owned())
+        Value::Table(whole)
+            .try_into::<Config>()
+            .map(|_| ())
+            .map_err(|error| error.message().to_owned())
     };
-    let typed = format!("v = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
+    let typed = format!("v = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("v"));
     let typed_error = match typed.as_ref().map(&fits) {
         Some(Ok(())) => return Ok(typed.expect("it was just looked at")),
         Some(Err(error)) => Some(error),
@@ -167,10 +197,12 @@ fn checked_value(path: &[String], text: &str) -> Result<Value, String> {
 
 fn default_cache_dir(variables: &[(String, String)]) -> Option<PathBuf> {
     let get = |wanted: &str| {
-        variables.iter().find(|(name, value)| name == wanted && !value.is_empty()).map(|(_, value)| PathBuf::from(value))
+        variables
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| OsStr::new(value))
     };
-    let base = get("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(get("HOME")?.join(".cache")))?;
-    Some(base.join("compere"))
+    crate::model::fetch::default_cache_dir(get("XDG_CACHE_HOME"), get("HOME"))
 }
 
 #[cfg(test)]
@@ -179,45 +211,77 @@ mod tests {
 
     fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let home = ("HOME".to_owned(), "/home/someone".to_owned());
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).chain([home]).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .chain([home])
+            .collect()
     }
 
     fn file(text: &str) -> (tempfile::TempDir, ConfigArgs) {
         let dir = tempfile::tempdir().expect("temp dir");
         let path = dir.path().join("compere.toml");
         std::fs::write(&path, text).expect("write config");
-        (dir, ConfigArgs { config: Some(path), ..ConfigArgs::default() })
+        (
+            dir,
+            ConfigArgs {
+                config: Some(path),
+                ..ConfigArgs::default()
+            },
+        )
     }
 
     #[test]
     fn an_unknown_key_in_the_file_is_refused_with_its_line() {
         let (_dir, args) = file("[http]\nlisten = \"127.0.0.1:1\"\nlissten = \"x\"\n");
-        let error = from_parts(&args, &variables(&[])).expect_err("unknown key").to_string();
-        assert!(error.contains("compere.toml") && error.contains("line 3") && error.contains("lissten"), "{error}");
+        let error = from_parts(&args, &variables(&[]))
+            .expect_err("unknown key")
+            .to_string();
+        assert!(
+            error.contains("compere.toml") && error.contains("line 3") && error.contains("lissten"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_unknown_section_is_refused() {
         let (_dir, args) = file("[htttp]\n");
-        let error = from_parts(&args, &variables(&[])).expect_err("unknown section").to_string();
+        let error = from_parts(&args, &variables(&[]))
+            .expect_err("unknown section")
+            .to_string();
         assert!(error.contains("htttp"), "{error}");
     }
 
     #[test]
     fn the_environment_beats_the_file_and_flags_beat_both() {
         let (_dir, mut args) = file("[model]\nmodel = \"from-file\"\nthreads = 1\n");
-        let environment = variables(&[("COMPERE_MODEL__MODEL", "from-env"), ("COMPERE_MODEL__THREADS", "2")]);
+        let environment = variables(&[
+            ("COMPERE_MODEL__MODEL", "from-env"),
+            ("COMPERE_MODEL__THREADS", "2"),
+        ]);
         let config = from_parts(&args, &environment).expect("valid");
-        assert_eq!((config.model.model.as_str(), config.model.threads), ("from-env", Some(2)));
+        assert_eq!(
+            (config.model.model.as_str(), config.model.threads),
+            ("from-env", Some(2))
+        );
         args.model = Some("from-flag".to_owned());
         let config = from_parts(&args, &environment).expect("valid");
-        assert_eq!((config.model.model.as_str(), config.model.threads), ("from-flag", Some(2)));
+        assert_eq!(
+            (config.model.model.as_str(), config.model.threads),
+            ("from-flag", Some(2))
+        );
     }
 
     #[test]
     fn an_unknown_or_ill_typed_variable_is_named() {
-        for (name, value) in [("COMPERE_MODEL__MODLE", "x"), ("COMPERE_MODEL__THREADS", "many"), ("COMPERE_MOD__X", "1")] {
-            let error = from_parts(&ConfigArgs::default(), &variables(&[(name, value)])).expect_err(name).to_string();
+        for (name, value) in [
+            ("COMPERE_MODEL__MODLE", "x"),
+            ("COMPERE_MODEL__THREADS", "many"),
+            ("COMPERE_MOD__X", "1"),
+        ] {
+            let error = from_parts(&ConfigArgs::default(), &variables(&[(name, value)]))
+                .expect_err(name)
+                .to_string();
             assert!(error.contains(name), "{error}");
         }
     }
@@ -231,22 +295,40 @@ mod tests {
 
     #[test]
     fn other_programs_variables_are_left_alone() {
-        from_parts(&ConfigArgs::default(), &variables(&[("COMPERE_OTHER", "1"), ("PATH", "/bin")])).expect("valid");
+        from_parts(
+            &ConfigArgs::default(),
+            &variables(&[("COMPERE_OTHER", "1"), ("PATH", "/bin")]),
+        )
+        .expect("valid");
     }
 
     #[test]
     fn a_string_setting_may_look_like_a_number() {
-        let config = from_parts(&ConfigArgs::default(), &variables(&[("COMPERE_MODEL__MODEL", "7")])).expect("valid");
+        let config = from_parts(
+            &ConfigArgs::default(),
+            &variables(&[("COMPERE_MODEL__MODEL", "7")]),
+        )
+        .expect("valid");
         assert_eq!(config.model.model, "7");
     }
 
     #[test]
     fn the_cache_follows_the_base_directory_rules() {
         let cache = |pairs: &[(&str, &str)]| {
-            from_parts(&ConfigArgs::default(), &variables(pairs)).expect("valid").model.cache_dir.expect("a cache")
+            from_parts(&ConfigArgs::default(), &variables(pairs))
+                .expect("valid")
+                .model
+                .cache_dir
+                .expect("a cache")
         };
         assert_eq!(cache(&[]), Path::new("/home/someone/.cache/compere"));
-        assert_eq!(cache(&[("XDG_CACHE_HOME", "/var/c")]), Path::new("/var/c/compere"));
-        assert_eq!(cache(&[("XDG_CACHE_HOME", "relative")]), Path::new("/home/someone/.cache/compere"));
+        assert_eq!(
+            cache(&[("XDG_CACHE_HOME", "/var/c")]),
+            Path::new("/var/c/compere")
+        );
+        assert_eq!(
+            cache(&[("XDG_CACHE_HOME", "relative")]),
+            Path::new("/home/someone/.cache/compere")
+        );
     }
 }

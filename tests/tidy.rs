@@ -9,9 +9,40 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("main", &["cli", "commands", "config", "telemetry"]),
     ("lib", &[]),
     ("cli", &[]),
-    ("commands", &["app", "cli", "config", "engine", "http", "model", "shutdown", "telemetry", "template", "tokenizer", "turn"]),
-    ("app", &["config", "engine", "http", "model", "shutdown", "telemetry", "template", "tokenizer", "turn"]),
-    ("config", &["cli", "engine", "http", "model", "telemetry", "turn"]),
+    (
+        "commands",
+        &[
+            "app",
+            "cli",
+            "config",
+            "engine",
+            "http",
+            "model",
+            "shutdown",
+            "telemetry",
+            "template",
+            "tokenizer",
+            "turn",
+        ],
+    ),
+    (
+        "app",
+        &[
+            "config",
+            "engine",
+            "http",
+            "model",
+            "shutdown",
+            "telemetry",
+            "template",
+            "tokenizer",
+            "turn",
+        ],
+    ),
+    (
+        "config",
+        &["cli", "engine", "http", "model", "telemetry", "turn"],
+    ),
     ("http", &["turn", "engine", "telemetry", "shutdown"]),
     ("turn", &["engine", "template", "telemetry"]),
     ("template", &["tokenizer"]),
@@ -48,8 +79,12 @@ fn root() -> PathBuf {
 }
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable entry").path()).collect();
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("readable entry").path())
+        .collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
@@ -72,7 +107,13 @@ fn sources(folders: &[&str]) -> BTreeMap<String, String> {
         .into_iter()
         .map(|path| {
             let text = fs::read_to_string(&path).expect("readable source");
-            (path.strip_prefix(root()).expect("inside the tree").display().to_string(), text)
+            (
+                path.strip_prefix(root())
+                    .expect("inside the tree")
+                    .display()
+                    .to_string(),
+                text,
+            )
         })
         .collect()
 }
@@ -85,7 +126,10 @@ fn module_path(file: &str) -> Option<&str> {
 
 /// Code without comments (string contents stay: a crate is not named in one by accident).
 fn code(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Whether `code` names `word` as a whole path segment followed by `::`, or in a `use`.
@@ -102,7 +146,11 @@ fn names(code: &str, word: &str) -> bool {
 fn uses(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::") {
-        if code[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
+        if code[..at]
+            .chars()
+            .next_back()
+            .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$')
+        {
             continue;
         }
         let rest = &code[at + "crate::".len()..];
@@ -111,7 +159,11 @@ fn uses(code: &str) -> Vec<String> {
             None => vec![rest],
         };
         for name in names {
-            let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let name: String = name
+                .trim()
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
             found.push(name);
         }
     }
@@ -142,7 +194,9 @@ fn top_level_names(group: &str) -> Vec<&str> {
 fn modules_import_only_what_the_table_allows() {
     let mut wrong = Vec::new();
     for (file, text) in sources(&["src"]) {
-        let Some(path) = module_path(&file) else { continue };
+        let Some(path) = module_path(&file) else {
+            continue;
+        };
         let module = path.split('/').next().unwrap_or(path);
         let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == module) else {
             wrong.push(format!("{file}: module {module} is not in the table"));
@@ -172,8 +226,16 @@ fn the_model_sees_of_the_engine_only_its_border() {
         let text = code(text.split("#[cfg(test)]").next().unwrap_or_default());
         for (at, _) in text.match_indices("engine::") {
             let rest = &text[at..];
-            let ok = ["engine::paged::runner", "engine::paged::batch", "engine::paged::{batch", "engine::paged::{runner"];
-            assert!(ok.iter().any(|path| rest.starts_with(path)), "{file}: model may use only engine::paged::{{runner, batch}}");
+            let ok = [
+                "engine::paged::runner",
+                "engine::paged::batch",
+                "engine::paged::{batch",
+                "engine::paged::{runner",
+            ];
+            assert!(
+                ok.iter().any(|path| rest.starts_with(path)),
+                "{file}: model may use only engine::paged::{{runner, batch}}"
+            );
         }
     }
 }
@@ -182,15 +244,23 @@ fn the_model_sees_of_the_engine_only_its_border() {
 fn confined_crates_stay_where_they_belong() {
     let mut wrong = Vec::new();
     for (file, text) in sources(&["src"]) {
-        let Some(path) = module_path(&file) else { continue };
+        let Some(path) = module_path(&file) else {
+            continue;
+        };
         let text = code(&text);
         for (word, homes) in CONFINED {
-            let home = homes.iter().any(|home| path == *home || path.starts_with(&format!("{home}/")));
+            let home = homes
+                .iter()
+                .any(|home| path == *home || path.starts_with(&format!("{home}/")));
             if !home && names(&text, word) {
                 wrong.push(format!("{file}: {word} belongs to {}", homes.join(", ")));
             }
         }
-        if path != "config" && text.contains(ENVIRONMENT) && !path.contains("tests") && !path.contains("testing") {
+        if path != "config"
+            && text.contains(ENVIRONMENT)
+            && !path.contains("tests")
+            && !path.contains("testing")
+        {
             let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
             if shipped.contains(ENVIRONMENT) {
                 wrong.push(format!("{file}: only config reads the environment"));
@@ -207,9 +277,14 @@ fn unsafe_code_lives_in_the_kernel_crate_and_says_why_it_is_sound() {
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             let opens = line.contains("unsafe {") || line.trim_start().starts_with("unsafe impl");
-            let explained = lines[index.saturating_sub(6)..=index].iter().any(|line| line.contains("SAFETY"));
+            let explained = lines[index.saturating_sub(6)..=index]
+                .iter()
+                .any(|line| line.contains("SAFETY"));
             if opens && !explained {
-                wrong.push(format!("{file}:{}: an unsafe block without its SAFETY reason", index + 1));
+                wrong.push(format!(
+                    "{file}:{}: an unsafe block without its SAFETY reason",
+                    index + 1
+                ));
             }
         }
     }
@@ -233,12 +308,17 @@ fn files_say_what_they_are_and_stay_small() {
 
 #[test]
 fn the_top_level_holds_only_what_belongs_there() {
-    const FOLDERS: &[&str] = &["src", "harness", "models", "proto", "deploy", "loadtest", "tests", "docs", "fuzz"];
+    const FOLDERS: &[&str] = &[
+        "src", "harness", "models", "proto", "deploy", "loadtest", "tests", "docs", "fuzz",
+    ];
     for entry in fs::read_dir(root()).expect("readable root") {
         let entry = entry.expect("readable entry");
         let name = entry.file_name().display().to_string();
         let is_dir = entry.file_type().expect("a type").is_dir();
         let ignored = name.starts_with('.') || name == "target";
-        assert!(!is_dir || ignored || FOLDERS.contains(&name.as_str()), "{name}/ is no folder of this tree");
+        assert!(
+            !is_dir || ignored || FOLDERS.contains(&name.as_str()),
+            "{name}/ is no folder of this tree"
+        );
     }
 }

@@ -20,8 +20,18 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str, bound: Bound) -> Self {
-        Self { name: name.into(), value, unit, bound }
+    pub(crate) fn new(
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        bound: Bound,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            bound,
+        }
     }
 
     /// Whether the bound is kept; a value that is not a number keeps none.
@@ -39,7 +49,11 @@ impl fmt::Display for Figure {
             Bound::AtLeast(bound) => (">=", bound),
             Bound::AtMost(bound) => ("<=", bound),
         };
-        write!(f, "figure {} {:.3} {} must {sign}{bound}", self.name, self.value, self.unit)
+        write!(
+            f,
+            "figure {} {:.3} {} must {sign}{bound}",
+            self.name, self.value, self.unit
+        )
     }
 }
 
@@ -61,7 +75,10 @@ mod tests {
     #[test]
     fn a_figure_prints_its_bound_and_keeps_it() {
         let figure = Figure::new("prefill_512_ratio", 1.5, "x", Bound::AtLeast(1.5));
-        assert_eq!(figure.to_string(), "figure prefill_512_ratio 1.500 x must >=1.5");
+        assert_eq!(
+            figure.to_string(),
+            "figure prefill_512_ratio 1.500 x must >=1.5"
+        );
         assert!(figure.holds());
         assert!(!Figure::new("load_s", 1.01, "s", Bound::AtMost(1.0)).holds());
         assert!(!Figure::new("load_s", f64::NAN, "s", Bound::AtMost(1.0)).holds());

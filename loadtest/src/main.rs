@@ -46,7 +46,9 @@ struct FiguresArgs {
 }
 
 fn main() -> ExitCode {
-    let Cli { command: Command::Figures(args) } = Cli::parse();
+    let Cli {
+        command: Command::Figures(args),
+    } = Cli::parse();
     match figures(&args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
@@ -71,8 +73,16 @@ fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
         load_seconds.push(ours.load_seconds);
         let pair = [
             ("prefill_512", ours.prefill(512)?, peer.prefill(512)?),
-            ("decode_1_at_512", ours.decode(1, 512)?, peer.decode_at(512)?),
-            ("decode_8_shared_512", ours.decode(8, 512)?, peer.decode_shared(8, 512)?),
+            (
+                "decode_1_at_512",
+                ours.decode(1, 512)?,
+                peer.decode_at(512)?,
+            ),
+            (
+                "decode_8_shared_512",
+                ours.decode(8, 512)?,
+                peer.decode_shared(8, 512)?,
+            ),
         ];
         for (name, ours, peer) in pair {
             eprintln!("round {round}: {name}: compere {ours:.1} tok/s, llama.cpp {peer:.1} tok/s");
@@ -82,16 +92,41 @@ fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
 
     let mut shown = Vec::new();
     for (index, bound) in [1.5, 1.0, 2.0].into_iter().enumerate() {
-        let column = |pick: fn(&(&str, f64, f64)) -> f64| median(rounds.iter().map(|round| pick(&round[index])));
+        let column = |pick: fn(&(&str, f64, f64)) -> f64| {
+            median(rounds.iter().map(|round| pick(&round[index])))
+        };
         let (name, ours, peer) = (rounds[0][index].0, column(|row| row.1), column(|row| row.2));
-        println!("speed {name} compere {ours:.1} llama.cpp {peer:.1} tok/s (medians of {})", args.rounds);
-        shown.push(Figure::new(format!("{name}_ratio"), ours / peer, "x", Bound::AtLeast(bound)));
+        println!(
+            "speed {name} compere {ours:.1} llama.cpp {peer:.1} tok/s (medians of {})",
+            args.rounds
+        );
+        shown.push(Figure::new(
+            format!("{name}_ratio"),
+            ours / peer,
+            "x",
+            Bound::AtLeast(bound),
+        ));
     }
-    shown.push(Figure::new("load_s", median(load_seconds), "s", Bound::AtMost(1.0)));
+    shown.push(Figure::new(
+        "load_s",
+        median(load_seconds),
+        "s",
+        Bound::AtMost(1.0),
+    ));
     let memory = memory::above_weights_and_kv_mb(&args.server, &args.model, args.threads)?;
-    shown.push(Figure::new("resident_over_weights_and_kv_mb", memory, "MB", Bound::AtMost(150.0)));
+    shown.push(Figure::new(
+        "resident_over_weights_and_kv_mb",
+        memory,
+        "MB",
+        Bound::AtMost(150.0),
+    ));
     let share = prefix::second_ttft_share(&args.model, args.threads, args.rounds)?;
-    shown.push(Figure::new("second_ttft_share", share, "share", Bound::AtMost(0.10)));
+    shown.push(Figure::new(
+        "second_ttft_share",
+        share,
+        "share",
+        Bound::AtMost(0.10),
+    ));
 
     for figure in &shown {
         println!("{figure}");

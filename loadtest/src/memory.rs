@@ -29,7 +29,11 @@ impl Drop for Server {
 }
 
 /// Megabytes (2^20) of peak resident memory beyond the model file's size and the KV budget.
-pub(crate) fn above_weights_and_kv_mb(program: &Path, model: &Path, threads: usize) -> Result<f64, Failure> {
+pub(crate) fn above_weights_and_kv_mb(
+    program: &Path,
+    model: &Path,
+    threads: usize,
+) -> Result<f64, Failure> {
     let server = start(program, model, threads)?;
     for prompt in 0..PROMPTS {
         fill(&server.address, prompt)?;
@@ -44,7 +48,13 @@ pub(crate) fn above_weights_and_kv_mb(program: &Path, model: &Path, threads: usi
 
 fn start(program: &Path, model: &Path, threads: usize) -> Result<Server, Failure> {
     let mut child = Command::new(program)
-        .args(["serve", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()])
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--threads",
+            &threads.to_string(),
+        ])
         .args(["--model".as_ref(), model.as_os_str()])
         .env("COMPERE_MODEL__KV_CACHE_MB", KV_MB.to_string())
         .stdout(Stdio::piped())
@@ -53,9 +63,16 @@ fn start(program: &Path, model: &Path, threads: usize) -> Result<Server, Failure
         .map_err(|error| format!("{}: {error}", program.display()))?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
     let address = loop {
-        let line = lines.next().ok_or("the server ended before it was ready")??;
+        let line = lines
+            .next()
+            .ok_or("the server ended before it was ready")??;
         if let Some((_, address)) = line.split_once("http://") {
-            break address.split_whitespace().next().unwrap_or_default().trim_end_matches('/').to_owned();
+            break address
+                .split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches('/')
+                .to_owned();
         }
     };
     // The rest of its output must not block it.
@@ -69,7 +86,9 @@ fn fill(address: &str, prompt: usize) -> Result<(), Failure> {
     for word in 0..WORDS {
         write!(text, " {}", (word * 7919 + prompt * 104_729) % 997)?;
     }
-    let body = serde_json::json!({"messages": [{"role": "user", "content": text}], "max_tokens": 4}).to_string();
+    let body =
+        serde_json::json!({"messages": [{"role": "user", "content": text}], "max_tokens": 4})
+            .to_string();
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
@@ -79,11 +98,18 @@ fn fill(address: &str, prompt: usize) -> Result<(), Failure> {
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(format!("the server answered {answer}").into()) }
+    if answer.starts_with("HTTP/1.1 200") {
+        Ok(())
+    } else {
+        Err(format!("the server answered {answer}").into())
+    }
 }
 
 fn peak_resident_kb(process: u32) -> Result<u64, Failure> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM in /proc")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse()?)
 }

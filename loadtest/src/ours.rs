@@ -25,13 +25,23 @@ impl Ours {
         let loaded = compere::model::load(model, &options(threads))?;
         let load_seconds = start.elapsed().as_secs_f64();
         let limits = loaded.runner.limits();
-        Ok(Self { runner: Box::new(loaded.runner), limits, batch: Batch::default(), logits: Vec::new(), load_seconds })
+        Ok(Self {
+            runner: Box::new(loaded.runner),
+            limits,
+            batch: Batch::default(),
+            logits: Vec::new(),
+            load_seconds,
+        })
     }
 
     /// Tokens a second of a prompt of `tokens` in one step, after a warm-up step.
     pub(crate) fn prefill(&mut self, tokens: usize) -> Result<f64, Failure> {
         let blocks = self.block_range(0, tokens);
-        let row = Row { position: 0, rows: tokens, blocks };
+        let row = Row {
+            position: 0,
+            rows: tokens,
+            blocks,
+        };
         self.step(std::slice::from_ref(&row))?;
         let start = Instant::now();
         self.step(std::slice::from_ref(&row))?;
@@ -40,21 +50,37 @@ impl Ours {
 
     /// Tokens a second of `streams` together, each generating after the same `depth` tokens held once.
     pub(crate) fn decode(&mut self, streams: usize, depth: usize) -> Result<f64, Failure> {
-        assert_eq!(depth % self.limits.block_tokens, 0, "a shared prefix is whole blocks");
+        assert_eq!(
+            depth % self.limits.block_tokens,
+            0,
+            "a shared prefix is whole blocks"
+        );
         let shared = self.block_range(0, depth);
-        self.step(&[Row { position: 0, rows: depth, blocks: shared.clone() }])?;
+        self.step(&[Row {
+            position: 0,
+            rows: depth,
+            blocks: shared.clone(),
+        }])?;
         let own = DECODE_TOKENS.div_ceil(self.limits.block_tokens) + 1;
         let tables: Vec<Vec<BlockId>> = (0..streams)
             .map(|stream| {
                 let first = shared.len() + stream * own;
-                shared.iter().copied().chain((first..first + own).map(block)).collect()
+                shared
+                    .iter()
+                    .copied()
+                    .chain((first..first + own).map(block))
+                    .collect()
             })
             .collect();
-        let mut decode = |this: &mut Self, at: usize| {
+        let decode = |this: &mut Self, at: usize| {
             let blocks = (depth + at) / this.limits.block_tokens + 1;
             let rows: Vec<Row> = tables
                 .iter()
-                .map(|table| Row { position: depth + at, rows: 1, blocks: table[..blocks].to_vec() })
+                .map(|table| Row {
+                    position: depth + at,
+                    rows: 1,
+                    blocks: table[..blocks].to_vec(),
+                })
                 .collect();
             this.step(&rows)
         };
@@ -67,7 +93,9 @@ impl Ours {
     }
 
     fn block_range(&self, first: usize, tokens: usize) -> Vec<BlockId> {
-        (first..first + tokens.div_ceil(self.limits.block_tokens)).map(block).collect()
+        (first..first + tokens.div_ceil(self.limits.block_tokens))
+            .map(block)
+            .collect()
     }
 
     /// One forward pass; the logits of each sequence's last row are computed, as when a token is to be sampled.
@@ -83,7 +111,9 @@ impl Ours {
                 blocks: row.blocks.len(),
             });
             self.batch.blocks.extend_from_slice(&row.blocks);
-            self.batch.tokens.extend((0..row.rows).map(|at| token(start + at + row.position, self.limits.vocab)));
+            self.batch.tokens.extend(
+                (0..row.rows).map(|at| token(start + at + row.position, self.limits.vocab)),
+            );
             self.batch.logit_rows.push(start + row.rows - 1);
         }
         self.runner.forward(&self.batch, &mut self.logits)?;
@@ -99,7 +129,12 @@ struct Row {
 
 /// Load options of every measurement: a KV budget that holds the largest of them.
 pub(crate) fn options(threads: usize) -> compere::model::LoadOptions {
-    compere::model::LoadOptions { threads: Some(threads), kv_bytes: 256 << 20, max_context: Some(4096) }
+    compere::model::LoadOptions {
+        threads: Some(threads),
+        kv_bytes: 256 << 20,
+        max_context: Some(4096),
+        ..Default::default()
+    }
 }
 
 /// Arbitrary tokens, spread over the vocabulary, the same in each run.
@@ -112,7 +147,10 @@ fn block(index: usize) -> BlockId {
     BlockId(u32::try_from(index).expect("a pool's index fits u32"))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "token counts are far below 2^52"
+)]
 fn count(tokens: usize) -> f64 {
     tokens as f64
 }

@@ -21,7 +21,11 @@ impl LlamaCpp {
     pub(crate) fn find(folder: &Path, model: &Path, threads: usize) -> Result<Self, Failure> {
         let tool = |name: &str| {
             let built = folder.join(name);
-            if built.exists() { built } else { PathBuf::from(name) }
+            if built.exists() {
+                built
+            } else {
+                PathBuf::from(name)
+            }
         };
         let peer = Self {
             bench: tool("llama-bench"),
@@ -32,7 +36,9 @@ impl LlamaCpp {
         Command::new(&peer.bench)
             .arg("--help")
             .output()
-            .map_err(|error| format!("{}: {error}; `make peers` builds it", peer.bench.display()))?;
+            .map_err(|error| {
+                format!("{}: {error}; `make peers` builds it", peer.bench.display())
+            })?;
         Ok(peer)
     }
 
@@ -43,7 +49,14 @@ impl LlamaCpp {
 
     /// Tokens a second of one stream after `depth` tokens of context.
     pub(crate) fn decode_at(&self, depth: usize) -> Result<f64, Failure> {
-        self.run_bench(&["-p", "0", "-n", &DECODE_TOKENS.to_string(), "-d", &depth.to_string()])
+        self.run_bench(&[
+            "-p",
+            "0",
+            "-n",
+            &DECODE_TOKENS.to_string(),
+            "-d",
+            &depth.to_string(),
+        ])
     }
 
     /// Tokens a second of all streams together over a shared prompt.
@@ -51,15 +64,36 @@ impl LlamaCpp {
         let context = depth + streams * DECODE_TOKENS + 64;
         let output = Command::new(&self.batched)
             .args(["-m".as_ref(), self.model.as_os_str()])
-            .args(["-t", &self.threads, "-c", &context.to_string(), "-pps", "--output-format", "jsonl"])
-            .args(["-npp", &depth.to_string(), "-ntg", &DECODE_TOKENS.to_string(), "-npl", &streams.to_string()])
+            .args([
+                "-t",
+                &self.threads,
+                "-c",
+                &context.to_string(),
+                "-pps",
+                "--output-format",
+                "jsonl",
+            ])
+            .args([
+                "-npp",
+                &depth.to_string(),
+                "-ntg",
+                &DECODE_TOKENS.to_string(),
+                "-npl",
+                &streams.to_string(),
+            ])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let row = text.lines().rev().find(|line| line.starts_with('{'));
         let value: Option<serde_json::Value> = row.and_then(|row| serde_json::from_str(row).ok());
         value
             .and_then(|value| value["speed_tg"].as_f64())
-            .ok_or_else(|| format!("llama-batched-bench gave no result: {}", tail(&output.stderr)).into())
+            .ok_or_else(|| {
+                format!(
+                    "llama-batched-bench gave no result: {}",
+                    tail(&output.stderr)
+                )
+                .into()
+            })
     }
 
     fn run_bench(&self, args: &[&str]) -> Result<f64, Failure> {

@@ -16,16 +16,29 @@ const SHARED: usize = 1_500;
 const OWN: usize = 30;
 
 /// Median over `rounds` of the second request's time to first token over the first's, each round on a fresh prefix.
-pub(crate) fn second_ttft_share(model: &Path, threads: usize, rounds: usize) -> Result<f64, Failure> {
+pub(crate) fn second_ttft_share(
+    model: &Path,
+    threads: usize,
+    rounds: usize,
+) -> Result<f64, Failure> {
     let loaded = compere::model::load(model, &options(threads))?;
     let tokenizer = Arc::new(Tokenizer::new(loaded.tokenizer)?);
     let stats = Arc::new(EngineStats::default());
-    let engine = PagedEngine::start(Box::new(loaded.runner), tokenizer, stats, paged::Config::default())?;
+    let engine = PagedEngine::start(
+        Box::new(loaded.runner),
+        tokenizer,
+        stats,
+        &paged::Config::default(),
+    )?;
     let mut shares = Vec::new();
     for round in 0..rounds {
         let cold = first_token_seconds(&engine, prompt(round, 0))?;
         let warm = first_token_seconds(&engine, prompt(round, 1))?;
-        eprintln!("prefix {round}: first {:.0} ms, second {:.1} ms", cold * 1e3, warm * 1e3);
+        eprintln!(
+            "prefix {round}: first {:.0} ms, second {:.1} ms",
+            cold * 1e3,
+            warm * 1e3
+        );
         shares.push(warm / cold);
     }
     Ok(median(shares))

@@ -16,9 +16,14 @@ pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     let config = config::load(&args.config)?;
     let speaker = app::speaker(&config, Arc::new(EngineStats::default()))?;
     if io::stdin().is_terminal() {
-        println!("{} is listening; an empty line or Ctrl-D ends.", speaker.model.id);
+        println!(
+            "{} is listening; an empty line or Ctrl-D ends.",
+            speaker.model.id
+        );
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let metrics = Arc::new(Metrics::new());
     let mut messages = Vec::new();
     if let Some(system) = &args.system {
@@ -38,18 +43,26 @@ pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn answer(args: &ChatArgs, speaker: &Speaker, metrics: &Arc<Metrics>, messages: &[Message]) -> Result<String, Failure> {
+async fn answer(
+    args: &ChatArgs,
+    speaker: &Speaker,
+    metrics: &Arc<Metrics>,
+    messages: &[Message],
+) -> Result<String, Failure> {
     let request = ChatRequest {
         messages: messages.to_vec(),
         max_tokens: Some(args.max_tokens),
-        sampling: Sampling { temperature: args.temperature, ..Sampling::default() },
+        sampling: Sampling {
+            temperature: args.temperature,
+            ..Sampling::default()
+        },
         ..ChatRequest::default()
     };
-    let mut stream = chat(&speaker.model, request, metrics)?;
+    let mut stream = chat(&speaker.model, metrics, request)?;
     let mut answer = String::new();
     while let Some(event) = stream.next().await {
         match event {
-            ChatEvent::Text(text) => {
+            ChatEvent::Delta(text) => {
                 print!("{text}");
                 io::stdout().flush()?;
                 answer.push_str(&text);
@@ -74,5 +87,9 @@ fn prompt() -> io::Result<()> {
 }
 
 fn message(role: &str, content: &str) -> Message {
-    Message { role: role.to_owned(), content: content.to_owned(), ..Message::default() }
+    Message {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        ..Message::default()
+    }
 }

@@ -12,7 +12,9 @@ pub(super) fn run(command: &ModelCommand) -> Result<(), Failure> {
             let config = config::load(config)?;
             println!("{}", app::fetch_model(&config.model)?.display());
         }
-        ModelCommand::Inspect { path } => print!("{}", gguf::describe(&gguf::GgufFile::open(path)?)),
+        ModelCommand::Inspect { path } => {
+            print!("{}", gguf::describe(&gguf::GgufFile::open(path)?))
+        }
     }
     Ok(())
 }

@@ -22,7 +22,10 @@ pub(super) async fn show(ready: &Ready, comment: &str) {
         ready.address,
         body.to_string().replace('\'', "'\\''")
     );
-    println!("  curl http://{}/metrics | grep avatar_response_latency_seconds", ready.address);
+    println!(
+        "  curl http://{}/metrics | grep avatar_response_latency_seconds",
+        ready.address
+    );
     println!("\nServing until Ctrl-C.");
 }
 
@@ -75,15 +78,25 @@ async fn answer(ready: &Ready, body: &Value) -> Result<(), Failure> {
 fn print_event(event: &str, data: &Value, start: Instant) {
     let at = start.elapsed().as_millis();
     match event {
-        "segment" => println!("  {at:>5} ms  {}", data["tts_text"].as_str().unwrap_or_default()),
+        "segment" => println!(
+            "  {at:>5} ms  {}",
+            data["tts_text"].as_str().unwrap_or_default()
+        ),
         "response.completed" => {
             let (timings, usage) = (&data["timings"], &data["usage"]);
             println!(
                 "\n  first segment after {} ms, whole answer after {} ms; {} prompt tokens ({} cached), {} generated",
-                timings["first_segment_ms"], timings["total_ms"], usage["prompt"], usage["cached"], usage["completion"]
+                timings["first_segment_ms"],
+                timings["total_ms"],
+                usage["prompt"],
+                usage["cached"],
+                usage["completion"]
             );
         }
-        "response.failed" => println!("  {at:>5} ms  failed: {}", data["message"].as_str().unwrap_or_default()),
+        "response.failed" => println!(
+            "  {at:>5} ms  failed: {}",
+            data["message"].as_str().unwrap_or_default()
+        ),
         _ => {}
     }
 }

@@ -15,10 +15,15 @@ const WORKERS: usize = 2;
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut config = config::load(&args.config)?;
     if let Some(listen) = &args.listen {
-        config.http.listen = listen.parse().map_err(|_| format!("--listen {listen}: not an address such as 127.0.0.1:8080"))?;
+        config.http.listen = listen
+            .parse()
+            .map_err(|_| format!("--listen {listen}: not an address such as 127.0.0.1:8080"))?;
     }
-    telemetry::init(&config.telemetry)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
+    telemetry::logging::init(&config.telemetry)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()?;
     runtime.block_on(serve(config, args.sample.clone()))
 }
 

@@ -4,11 +4,13 @@ pub mod fetch;
 pub mod gguf;
 pub mod spec;
 
+mod config;
 mod decoder;
 mod load;
 mod runner;
 mod weights;
 
+pub use config::Config;
 pub use decoder::DecoderSpec;
 pub use load::{LoadOptions, LoadedModel, ModelError, load};
 pub use runner::CpuRunner;

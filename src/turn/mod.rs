@@ -15,6 +15,7 @@ mod request;
 mod segment;
 mod speech;
 mod stream;
+mod warm;
 
 use std::sync::Arc;
 

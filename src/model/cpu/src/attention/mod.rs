@@ -143,7 +143,8 @@ impl Attention<'_> {
 
 impl AttentionScratch {
     fn fit(&mut self, threads: usize, queries: usize, head_dim: usize) {
-        let floats = queries * (QUERY_STRIDE + head_dim + BLOCK_TOKENS) + 2 * head_dim * BLOCK_TOKENS;
+        let floats =
+            queries * (QUERY_STRIDE + head_dim + BLOCK_TOKENS) + 2 * head_dim * BLOCK_TOKENS;
         if self.threads.len() < threads {
             self.threads.resize_with(threads, ThreadScratch::default);
         }
