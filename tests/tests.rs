@@ -1,1 +1,31 @@
 //! Behaviour of the whole program, one module per subject.
+
+mod model_file;
+#[allow(
+    clippy::unwrap_used,
+    reason = "what fails here fails the test that asked, and the place tells why"
+)]
+mod support;
+
+/// Turns as events and as one object.
+mod avatar;
+/// OpenAI's chat completions, streamed or not.
+mod chat;
+/// Who leaves costs nothing any more.
+mod disconnect;
+/// Routes, methods, ids, and the limits of connections and bodies.
+mod http;
+/// What bodies may hold.
+mod json;
+/// The official OpenAI client against a real server.
+mod sdk;
+/// The way down: refuse, finish, end, close.
+mod shutdown;
+/// Streams that no text breaks.
+mod sse;
+/// Prompts of the default model's vocabulary against the reference's, and content that imitates markup.
+mod template;
+/// The rules of the tree.
+mod tidy;
+/// Token ids of the default model's vocabulary against the reference tokenizer's.
+mod tokenizer;

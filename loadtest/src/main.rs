@@ -1,2 +1,135 @@
-//! Measures compere beside its peers.
-fn main() {}
+//! Measures compere beside its peers and prints one figure a line.
+
+mod figure;
+mod memory;
+mod ours;
+mod peer;
+mod prefix;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::figure::{Bound, Figure, median};
+
+#[derive(Parser)]
+#[command(name = "compere-loadtest", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
+    Figures(FiguresArgs),
+}
+
+#[derive(Args)]
+struct FiguresArgs {
+    /// Folder of llama-bench and llama-batched-bench; the PATH is searched where it has none.
+    #[arg(long)]
+    peer: PathBuf,
+    /// The compere program whose memory is measured.
+    #[arg(long)]
+    server: PathBuf,
+    /// GGUF file that both sides run.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads of both sides.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Interleaved runs of each side; the medians are compared.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+fn main() -> ExitCode {
+    let Cli {
+        command: Command::Figures(args),
+    } = Cli::parse();
+    match figures(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("a figure misses its bound");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
+    let peer = peer::LlamaCpp::find(&args.peer, &args.model, args.threads)?;
+    let mut rounds = Vec::new();
+    let mut load_seconds = Vec::new();
+    for round in 1..=args.rounds {
+        let mut ours = ours::Ours::load(&args.model, args.threads)?;
+        load_seconds.push(ours.load_seconds);
+        let pair = [
+            ("prefill_512", ours.prefill(512)?, peer.prefill(512)?),
+            (
+                "decode_1_at_512",
+                ours.decode(1, 512)?,
+                peer.decode_at(512)?,
+            ),
+            (
+                "decode_8_shared_512",
+                ours.decode(8, 512)?,
+                peer.decode_shared(8, 512)?,
+            ),
+        ];
+        for (name, ours, peer) in pair {
+            eprintln!("round {round}: {name}: compere {ours:.1} tok/s, llama.cpp {peer:.1} tok/s");
+        }
+        rounds.push(pair);
+    }
+
+    let mut shown = Vec::new();
+    for (index, bound) in [1.5, 1.0, 2.0].into_iter().enumerate() {
+        let column = |pick: fn(&(&str, f64, f64)) -> f64| {
+            median(rounds.iter().map(|round| pick(&round[index])))
+        };
+        let (name, ours, peer) = (rounds[0][index].0, column(|row| row.1), column(|row| row.2));
+        println!(
+            "speed {name} compere {ours:.1} llama.cpp {peer:.1} tok/s (medians of {})",
+            args.rounds
+        );
+        shown.push(Figure::new(
+            format!("{name}_ratio"),
+            ours / peer,
+            "x",
+            Bound::AtLeast(bound),
+        ));
+    }
+    shown.push(Figure::new(
+        "load_s",
+        median(load_seconds),
+        "s",
+        Bound::AtMost(1.0),
+    ));
+    let memory = memory::above_weights_and_kv_mb(&args.server, &args.model, args.threads)?;
+    shown.push(Figure::new(
+        "resident_over_weights_and_kv_mb",
+        memory,
+        "MB",
+        Bound::AtMost(150.0),
+    ));
+    let share = prefix::second_ttft_share(&args.model, args.threads, args.rounds)?;
+    shown.push(Figure::new(
+        "second_ttft_share",
+        share,
+        "share",
+        Bound::AtMost(0.10),
+    ));
+
+    for figure in &shown {
+        println!("{figure}");
+    }
+    Ok(shown.iter().all(Figure::holds))
+}

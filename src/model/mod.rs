@@ -4,6 +4,7 @@ pub mod fetch;
 pub mod gguf;
 pub mod spec;
 
+mod config;
 mod decoder;
 mod load;
 mod runner;
@@ -11,6 +12,7 @@ mod runner;
 mod tests;
 mod weights;
 
+pub use config::Config;
 pub use decoder::DecoderSpec;
 pub use load::{LoadOptions, LoadedModel, ModelError, load};
 pub use runner::CpuRunner;

@@ -1,8 +1,19 @@
 //! Metrics, rolling quantiles and logs. Knows nothing of ours, so that everything may use it.
 
 pub mod engine;
+pub mod events;
+mod export;
+mod ledger;
+pub mod logging;
+mod metrics;
+mod quantiles;
+mod table;
 
 pub use engine::EngineStats;
+pub use ledger::Outcome;
+pub use logging::Config;
+pub use metrics::{ChatMeter, Metrics, TurnMeter};
+pub use table::metrics_doc;
 
 /// Bucket edges of latencies that viewers feel, in seconds; 3.4 and 8.1 are the reference system's P50 and P95.
 pub const LATENCY_BUCKETS: &[f64] = &[

@@ -1,4 +1,28 @@
 //! Our engine: one thread, a paged KV cache, continuous batching.
+//!
+//! A request's life: `intake` checks it and puts it into the bounded queue; `step` takes it in; `scheduler` admits it
+//! when its whole context fits the blocks of `kv`, and gives it rows of each step's [`batch`]; the [`runner`] computes
+//! them; `sampler` chooses a token; `output` and `stop` make text of it; the stream carries it to the reader.
+//! `handle` is the thread round all this, and the only part that callers see.
 
 pub mod batch;
+mod config;
+pub mod fake;
+mod handle;
+mod intake;
+mod kv;
+mod order;
+mod output;
+mod pins;
 pub mod runner;
+mod sampler;
+mod scheduler;
+mod sequence;
+mod shared;
+mod step;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, StartError};
+pub use handle::PagedEngine;

@@ -1,0 +1,20 @@
+//! `compere model`: fetches a model into the cache, or describes a model file.
+
+use super::Failure;
+use crate::app;
+use crate::cli::ModelCommand;
+use crate::config;
+use crate::model::gguf;
+
+pub(super) fn run(command: &ModelCommand) -> Result<(), Failure> {
+    match command {
+        ModelCommand::Fetch { config } => {
+            let config = config::load(config)?;
+            println!("{}", app::fetch_model(&config.model)?.display());
+        }
+        ModelCommand::Inspect { path } => {
+            print!("{}", gguf::describe(&gguf::GgufFile::open(path)?))
+        }
+    }
+    Ok(())
+}

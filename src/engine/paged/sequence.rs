@@ -1,0 +1,292 @@
+//! One request inside the engine, from the queue to its last event.
+
+use std::time::{Duration, Instant};
+
+use super::kv::{BlockTable, KeySpace};
+use super::output::Output;
+use super::sampler::{DrawCounter, NoUsableLogit, Penalties, Sampler};
+use crate::engine::{
+    Finish, FinishReason, GenerateRequest, PinId, Priority, Sampling, StreamSender, Timings,
+    TokenEvent, Usage,
+};
+use crate::telemetry::EngineStats;
+use crate::tokenizer::{TokenId, Tokenizer};
+
+/// What a sequence is computed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Its continuation.
+    Generate,
+    /// Its KV, which then stays resident.
+    Pin {
+        /// The pin.
+        id: PinId,
+        /// Its share of the pins' budget.
+        blocks: usize,
+    },
+}
+
+/// Why a sequence is not computed any further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It ended as it should; its KV is good.
+    Finished(FinishReason),
+    /// Its computation failed; its KV is not to be trusted.
+    Failed(String),
+    /// Nobody listens any more.
+    Dropped,
+}
+
+/// A request's state.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) purpose: Purpose,
+    pub(super) priority: Priority,
+    pub(super) deadline: Option<Instant>,
+    pub(super) arrived: Instant,
+    /// Order of arrival among all sequences of the engine.
+    pub(super) serial: u64,
+    /// Prompt and what was generated.
+    pub(super) tokens: Vec<TokenId>,
+    pub(super) table: BlockTable,
+    /// Tokens that this step computes.
+    pub(super) rows: usize,
+    pub(super) preemptions: u32,
+    pub(super) end: Option<End>,
+    prompt: usize,
+    max_tokens: usize,
+    cached: usize,
+    sampling: Sampling,
+    penalties: Penalties,
+    output: Output,
+    sender: StreamSender,
+    started_at: Option<Instant>,
+    first_token_at: Option<Instant>,
+    last_token_at: Option<Instant>,
+    /// The first step that sampled a token for nobody.
+    dropped_in: Option<u64>,
+}
+
+impl Sequence {
+    /// A sequence that generates up to `max_tokens` tokens.
+    pub(super) fn generate(
+        request: GenerateRequest,
+        max_tokens: usize,
+        sender: StreamSender,
+        arrived: Instant,
+    ) -> Self {
+        Self {
+            purpose: Purpose::Generate,
+            priority: request.priority,
+            deadline: request.deadline,
+            arrived,
+            serial: 0,
+            table: BlockTable::default(),
+            rows: 0,
+            preemptions: 0,
+            end: None,
+            prompt: request.prompt.len(),
+            max_tokens,
+            cached: 0,
+            penalties: Penalties::new(&request.sampling, &request.prompt),
+            sampling: request.sampling,
+            tokens: request.prompt,
+            output: Output::new(request.stop),
+            sender,
+            started_at: None,
+            first_token_at: None,
+            last_token_at: None,
+            dropped_in: None,
+        }
+    }
+
+    /// A sequence that computes `prompt`, a number of whole blocks, and says nothing.
+    pub(super) fn pin(
+        prompt: Vec<TokenId>,
+        id: PinId,
+        blocks: usize,
+        sender: StreamSender,
+        arrived: Instant,
+    ) -> Self {
+        let request = GenerateRequest {
+            prompt,
+            max_tokens: None,
+            sampling: Sampling::default(),
+            stop: Vec::new(),
+            priority: Priority::Low,
+            deadline: None,
+        };
+        let mut sequence = Self::generate(request, 0, sender, arrived);
+        sequence.purpose = Purpose::Pin { id, blocks };
+        sequence
+    }
+
+    /// The space whose cached prefixes it may use.
+    pub(super) fn key_space(&self) -> KeySpace {
+        KeySpace::default()
+    }
+
+    /// Tokens whose KV is not computed yet.
+    pub(super) fn pending(&self) -> usize {
+        self.tokens.len() - self.table.stored()
+    }
+
+    /// Tokens that may come from the cache: a generation computes at least its last one, for the logits.
+    pub(super) fn shareable(&self) -> &[TokenId] {
+        match self.purpose {
+            Purpose::Generate => &self.tokens[..self.tokens.len() - 1],
+            Purpose::Pin { .. } => &self.tokens,
+        }
+    }
+
+    /// Whether it said something and needs just its next token.
+    pub(super) fn decodes(&self) -> bool {
+        self.completion() > 0 && self.pending() == 1
+    }
+
+    /// Whether this step's rows reach the end of what is known, so that the next token can be chosen.
+    pub(super) fn wants_logits(&self) -> bool {
+        self.purpose == Purpose::Generate && self.rows > 0 && self.rows == self.pending()
+    }
+
+    /// Most tokens that it can come to need room for.
+    pub(super) fn most_tokens(&self) -> usize {
+        self.prompt + self.max_tokens
+    }
+
+    /// Tokens generated.
+    pub(super) fn completion(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    /// Whether the engine never worked on it.
+    pub(super) fn is_new(&self) -> bool {
+        self.started_at.is_none()
+    }
+
+    /// Notes the first step that works on it.
+    pub(super) fn start(&mut self, now: Instant, stats: &EngineStats) {
+        self.started_at = Some(now);
+        let room = self.most_tokens() - self.tokens.len();
+        self.tokens.reserve_exact(room);
+        add(&stats.prompt_tokens, self.prompt);
+        add(&stats.prefix_query_tokens, self.prompt);
+    }
+
+    /// Notes `tokens` of its context that came from the cache. What is found again after a preemption does not count.
+    pub(super) fn count_cached(&mut self, tokens: usize, stats: &EngineStats) {
+        if self.preemptions == 0 {
+            self.cached += tokens;
+            add(&stats.prefix_hit_tokens, tokens);
+        }
+    }
+
+    /// Ends it when its reader is gone or its deadline passed.
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.end.is_some() {
+            return;
+        }
+        if self.sender.is_closed() {
+            self.end = Some(End::Dropped);
+        } else if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.end = Some(End::Finished(FinishReason::Deadline));
+        }
+    }
+
+    /// Chooses its next token from `logits`.
+    pub(super) fn choose(
+        &self,
+        sampler: &mut Sampler,
+        logits: &mut [f32],
+    ) -> Result<TokenId, NoUsableLogit> {
+        let counter = DrawCounter {
+            seed: self.sampling.seed,
+            choice: 0,
+            position: self.completion() as u64,
+        };
+        sampler.sample(logits, &self.sampling, &self.penalties, counter)
+    }
+
+    /// Adds a chosen token and decides whether it is the last.
+    pub(super) fn accept(
+        &mut self,
+        token: TokenId,
+        tokenizer: &Tokenizer,
+        now: Instant,
+        stats: &EngineStats,
+    ) {
+        self.tokens.push(token);
+        self.penalties.add(token);
+        add(&stats.generation_tokens, 1);
+        match self.last_token_at.replace(now) {
+            Some(last) => stats
+                .inter_token
+                .observe_duration(now.saturating_duration_since(last)),
+            None => {
+                self.first_token_at = Some(now);
+                stats
+                    .time_to_first_token
+                    .observe_duration(now.saturating_duration_since(self.arrived));
+            }
+        }
+        let stopped = tokenizer.is_end(token) || self.output.push(tokenizer.token_bytes(token));
+        if stopped {
+            self.end = Some(End::Finished(FinishReason::Stop));
+        } else if self.completion() >= self.max_tokens {
+            self.end = Some(End::Finished(FinishReason::Length));
+        }
+    }
+
+    /// Counts a token sampled in `step` though the reader was gone in an earlier step already.
+    pub(super) fn count_zombie(&mut self, step: u64, stats: &EngineStats) {
+        if self.sender.is_closed() && *self.dropped_in.get_or_insert(step) < step {
+            add(&stats.zombie_tokens, 1);
+        }
+    }
+
+    /// Hands over what became final in this step; an ended sequence does so with its last event.
+    pub(super) fn deliver(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
+        if let Some(text) = self.output.take_delta()
+            && !self.sender.send(TokenEvent::Text(text))
+        {
+            self.end = Some(End::Dropped);
+        }
+    }
+
+    /// Sends what is left to say and the terminal event; `false` when nobody listens.
+    pub(super) fn finish(mut self, reason: FinishReason, now: Instant) -> bool {
+        self.output.finish();
+        if let Some(text) = self.output.take_delta()
+            && !self.sender.send(TokenEvent::Text(text))
+        {
+            return false;
+        }
+        let finish = Finish {
+            reason,
+            usage: Usage {
+                prompt: self.prompt,
+                cached: self.cached,
+                completion: self.completion(),
+            },
+            timings: Timings {
+                queue: self.since_arrival(self.started_at.unwrap_or(now)),
+                first_token: self
+                    .first_token_at
+                    .map_or(Duration::ZERO, |at| self.since_arrival(at)),
+                total: self.since_arrival(now),
+            },
+        };
+        self.sender.send(TokenEvent::Finished(finish))
+    }
+
+    fn since_arrival(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.arrived)
+    }
+}
+
+fn add(counter: &std::sync::atomic::AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+}

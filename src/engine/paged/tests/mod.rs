@@ -1,0 +1,11 @@
+//! The engine as a whole, driven step by step on one thread, and as callers see it.
+
+mod equality;
+mod fairness;
+mod lifetime;
+mod pinning;
+mod properties;
+mod refusals;
+mod support;
+mod text;
+mod thread;

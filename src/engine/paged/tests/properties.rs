@@ -1,0 +1,269 @@
+//! Any sequence of submissions, steps, drops, pins and delays, on pools that are barely large enough.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::support::{Reader, Rig, alone, limits, request};
+use crate::engine::paged::Config;
+use crate::engine::paged::sequence::Purpose;
+use crate::engine::{
+    FinishReason, GenerateRequest, PinId, PinTicket, Priority, Sampling, SubmitError,
+};
+
+#[derive(Clone, Debug)]
+enum Act {
+    Submit(Ask),
+    Step,
+    /// Drops a live stream.
+    Drop(usize),
+    Pin(usize),
+    DropTicket(usize),
+    Unpin(usize),
+    Wait(u64),
+    FailNext,
+}
+
+/// Small choices that make requests meet: few texts, shared prefixes.
+#[derive(Clone, Debug)]
+struct Ask {
+    prefix: usize,
+    tail: usize,
+    max_tokens: usize,
+    priority: Priority,
+    deadline_ms: Option<u64>,
+    seed: Option<u64>,
+    stop: bool,
+}
+
+const PREFIXES: [&str; 3] = ["", "shared-pre", "shared-prefix-longer"];
+
+impl Ask {
+    fn request(&self, rig: &Rig) -> GenerateRequest {
+        let text = format!("{}{}", PREFIXES[self.prefix], &"zyxwvu"[..=self.tail]);
+        let stop = "abcdefghijklmnopqrstuvwxyz"
+            .chars()
+            .map(String::from)
+            .take(16);
+        GenerateRequest {
+            priority: self.priority,
+            deadline: self
+                .deadline_ms
+                .map(|ms| rig.now() + Duration::from_millis(ms)),
+            sampling: Sampling {
+                temperature: if self.seed.is_some() { 1.0 } else { 0.0 },
+                seed: self.seed.unwrap_or(0),
+                repetition_penalty: 1.1,
+                ..Sampling::default()
+            },
+            stop: if self.stop {
+                stop.collect()
+            } else {
+                Vec::new()
+            },
+            ..request(&text, self.max_tokens)
+        }
+    }
+}
+
+fn asks() -> impl Strategy<Value = Ask> {
+    let priorities = prop_oneof![
+        Just(Priority::Low),
+        Just(Priority::Normal),
+        Just(Priority::High)
+    ];
+    let deadlines = proptest::option::weighted(0.2, 0..400_u64);
+    let seeds = proptest::option::weighted(0.3, 0..3_u64);
+    (
+        0..3_usize,
+        0..6_usize,
+        1..16_usize,
+        priorities,
+        deadlines,
+        seeds,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(prefix, tail, max_tokens, priority, deadline_ms, seed, stop)| Ask {
+                prefix,
+                tail,
+                max_tokens,
+                priority,
+                deadline_ms,
+                seed,
+                stop,
+            },
+        )
+}
+
+fn acts() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => asks().prop_map(Act::Submit),
+        8 => Just(Act::Step),
+        1 => any::<usize>().prop_map(Act::Drop),
+        1 => (0..3_usize).prop_map(Act::Pin),
+        1 => any::<usize>().prop_map(Act::DropTicket),
+        1 => any::<usize>().prop_map(Act::Unpin),
+        1 => (0..200_u64).prop_map(Act::Wait),
+        1 => proptest::bool::weighted(0.3).prop_map(|fail| if fail { Act::FailNext } else { Act::Step }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Shape {
+    blocks: usize,
+    block_tokens: usize,
+    max_running: usize,
+    step_tokens: usize,
+    pin_share: f64,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let pins = prop_oneof![Just(0.0), Just(0.3), Just(0.6)];
+    (3..14_usize, 1..6_usize, 1..5_usize, 1..8_usize, pins).prop_map(
+        |(blocks, block_tokens, max_running, extra, pin_share)| Shape {
+            blocks,
+            block_tokens,
+            max_running,
+            step_tokens: max_running + extra,
+            pin_share,
+        },
+    )
+}
+
+/// The engine under test and what is known about each request.
+struct World {
+    rig: Rig,
+    live: Vec<(GenerateRequest, Reader)>,
+    tickets: Vec<PinTicket>,
+    pins: Vec<PinId>,
+}
+
+impl World {
+    fn new(shape: &Shape) -> Self {
+        let config = Config {
+            step_tokens: shape.step_tokens,
+            mixed_step_tokens: shape.max_running + 1,
+            max_running: shape.max_running,
+            queue: 6,
+            pin_share: shape.pin_share,
+            aging_ms: 100,
+        };
+        Self {
+            rig: Rig::new(limits(shape.blocks, shape.block_tokens), &config),
+            live: Vec::new(),
+            tickets: Vec::new(),
+            pins: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Submit(ask) => self.submit(&ask),
+            Act::Step => self.step(),
+            Act::Drop(at) => drop(take(&mut self.live, at)),
+            Act::Pin(prefix) => {
+                if let Ok(ticket) = self.rig.pin(&format!("{}-", PREFIXES[prefix])) {
+                    self.pins.push(ticket.id);
+                    self.tickets.push(ticket);
+                }
+            }
+            Act::DropTicket(at) => drop(take(&mut self.tickets, at)),
+            Act::Unpin(at) => {
+                if let Some(pin) = take(&mut self.pins, at) {
+                    self.rig.intake.unpin(pin);
+                }
+            }
+            Act::Wait(ms) => self.rig.pass(Duration::from_millis(ms)),
+            Act::FailNext => self.rig.control.fail_next("as asked"),
+        }
+    }
+
+    fn submit(&mut self, ask: &Ask) {
+        let request = ask.request(&self.rig);
+        let limit = self.rig.intake.limits().max_sequence_tokens;
+        let fits = request.prompt.len() + ask.max_tokens <= limit;
+        match self.rig.try_submit(request.clone()) {
+            Ok(reader) => self.live.push((request, reader)),
+            Err(SubmitError::ContextLength { .. }) => assert!(!fits),
+            Err(SubmitError::QueueFull { .. }) => assert!(fits),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// A step in which every stream that is decoding gets a token, is preempted, or ends.
+    fn step(&mut self) {
+        let state = |rig: &Rig| -> Vec<(u64, usize, u32)> {
+            let running = rig.core.scheduler().running().iter();
+            let decoding = running.filter(|s| s.decodes() && s.purpose == Purpose::Generate);
+            decoding
+                .map(|s| (s.serial, s.completion(), s.preemptions))
+                .collect()
+        };
+        let before = state(&self.rig);
+        self.rig.step();
+        for (serial, completion, preemptions) in before {
+            let all = self.rig.core.scheduler().all();
+            let Some(sequence) = all.into_iter().find(|sequence| sequence.serial == serial) else {
+                continue;
+            };
+            let advanced = sequence.completion() == completion + 1;
+            let preempted = sequence.preemptions == preemptions + 1;
+            assert!(advanced || preempted, "sequence {serial} got nothing");
+        }
+        for (_, reader) in &mut self.live {
+            assert!(reader.read() <= 1, "one text event a step");
+        }
+    }
+
+    /// Lets all end and compares every answer with what the request gets alone.
+    fn finish(mut self) {
+        let mut steps = 0;
+        while !self.rig.core.scheduler().is_empty() || steps == 0 {
+            self.step();
+            steps += 1;
+            assert!(steps < 5000, "the work does not end");
+        }
+        for (request, mut reader) in self.live {
+            let text = reader.text();
+            let finish = reader.end();
+            let (expected, expected_finish) = alone(request);
+            match finish.reason {
+                FinishReason::Stop | FinishReason::Length => {
+                    assert_eq!(text, expected);
+                    assert_eq!(finish.reason, expected_finish.reason);
+                    assert_eq!(finish.usage.completion, expected_finish.usage.completion);
+                }
+                FinishReason::Deadline | FinishReason::Error(_) => {
+                    assert!(expected.starts_with(&text), "{text:?} of {expected:?}");
+                }
+            }
+        }
+        for pin in self.pins {
+            self.rig.intake.unpin(pin);
+        }
+        self.rig.step();
+        assert_eq!(self.rig.blocks_used(), 0);
+        assert_eq!(self.rig.count(|stats| &stats.requests_running), 0);
+        assert_eq!(self.rig.count(|stats| &stats.requests_waiting), 0);
+        assert_eq!(self.rig.count(|stats| &stats.zombie_tokens), 0);
+        assert!(!self.rig.shared.heartbeat().busy);
+    }
+}
+
+fn take<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.swap_remove(at % from.len()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_is_lost_mixed_up_or_starved(shape in shapes(), acts in prop::collection::vec(acts(), 1..80)) {
+        let mut world = World::new(&shape);
+        for act in acts {
+            world.act(act);
+        }
+        world.finish();
+    }
+}

@@ -1,0 +1,98 @@
+//! The reader's end of a turn, and what is told instead when there is no turn.
+
+use tokio::sync::mpsc;
+
+use super::event::{Failure, TurnEvent};
+use crate::engine::SubmitError;
+use crate::template::TemplateError;
+
+/// A turn being spoken. Dropping it cancels the generation at once.
+#[derive(Debug)]
+pub struct TurnStream {
+    response_id: String,
+    events: mpsc::Receiver<TurnEvent>,
+    fallback: String,
+    ended: bool,
+}
+
+impl TurnStream {
+    pub(super) fn new(
+        response_id: String,
+        events: mpsc::Receiver<TurnEvent>,
+        fallback: String,
+    ) -> Self {
+        Self {
+            response_id,
+            events,
+            fallback,
+            ended: false,
+        }
+    }
+
+    /// Names the turn; known before the first event.
+    #[must_use]
+    pub fn response_id(&self) -> &str {
+        &self.response_id
+    }
+
+    /// The next event; `None` after the terminal one. A turn whose task died ends as failed, never silently.
+    pub async fn next(&mut self) -> Option<TurnEvent> {
+        if self.ended {
+            return None;
+        }
+        let event = self.events.recv().await.unwrap_or_else(|| {
+            TurnEvent::Failed(Failure {
+                code: "internal_error",
+                message: "the turn ended without an answer".to_owned(),
+                retryable: true,
+                fallback: self.fallback.clone(),
+            })
+        });
+        self.ended = matches!(event, TurnEvent::Completed(_) | TurnEvent::Failed(_));
+        Some(event)
+    }
+}
+
+/// A turn that was not accepted, and what to say instead.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{cause}")]
+pub struct Rejection {
+    /// Why.
+    #[source]
+    pub cause: RejectionCause,
+    /// What to say so that the air is not dead.
+    pub fallback: String,
+}
+
+/// Why a turn or a chat completion was not accepted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RejectionCause {
+    /// The chat template refused the conversation or failed.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The engine did not take it.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+impl RejectionCause {
+    /// The metric's label: one of a fixed set.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Template(_) => "template",
+            Self::Submit(SubmitError::ContextLength { .. }) => "context_length",
+            Self::Submit(SubmitError::Invalid { .. }) => "invalid",
+            Self::Submit(SubmitError::QueueFull { .. }) => "queue_full",
+            Self::Submit(SubmitError::Stopped) => "stopped",
+        }
+    }
+
+    /// What a log may say: a template's message can quote what viewers wrote, the engine's never does.
+    pub(super) fn loggable(&self) -> Option<&SubmitError> {
+        match self {
+            Self::Template(_) => None,
+            Self::Submit(error) => Some(error),
+        }
+    }
+}
