@@ -35,6 +35,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn keep_first(self, count: usize, fill: f32) -> Self;
     /// Swaps lanes 0 and 1, 2 and 3, and so on.
     unsafe fn swap_pairs(self) -> Self;
+    /// Asks for `len` bytes that will be read soon.
+    fn fetch(from: *const u8, len: usize);
     /// Sum of the lanes by the fixed tree: 16 to 8 (i with i + 8), to 4, to 2, to 1.
     unsafe fn sum(self) -> f32;
     /// Largest lane, by the same tree.
@@ -160,6 +162,9 @@ impl Lanes for Plain {
     unsafe fn swap_pairs(self) -> Self {
         Self(std::array::from_fn(|i| self.0[i ^ 1]))
     }
+
+    #[inline(always)]
+    fn fetch(_from: *const u8, _len: usize) {}
 
     #[inline(always)]
     unsafe fn sum(self) -> f32 {

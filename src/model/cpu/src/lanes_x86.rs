@@ -15,6 +15,18 @@ pub(crate) struct Avx512(__m512);
 /// Order of the lanes in each pair, for a shuffle within 128 bits: 1 0 3 2.
 const PAIRS: i32 = 0b10_11_00_01;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Asks for the second-level cache, since the first is full of what is being computed.
+#[inline(always)]
+fn fetch_lines(from: *const u8, len: usize) {
+    for offset in (0..len).step_by(LINE) {
+        // SAFETY: a prefetch reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(offset).cast()) }
+    }
+}
+
 #[inline(always)]
 unsafe fn sum8(lanes: __m256) -> f32 {
     // SAFETY: AVX2 by the caller's features.
@@ -212,6 +224,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn fetch(from: *const u8, len: usize) {
+        fetch_lines(from, len);
+    }
+
+    #[inline(always)]
     unsafe fn sum(self) -> f32 {
         // SAFETY: see the impl.
         unsafe { sum8(_mm256_add_ps(self.0, self.1)) }
@@ -339,6 +356,11 @@ impl Lanes for Avx512 {
     unsafe fn swap_pairs(self) -> Self {
         // SAFETY: see the impl.
         unsafe { Self(_mm512_permute_ps::<PAIRS>(self.0)) }
+    }
+
+    #[inline(always)]
+    fn fetch(from: *const u8, len: usize) {
+        fetch_lines(from, len);
     }
 
     #[inline(always)]

@@ -20,7 +20,7 @@ use crate::quant::Form;
 use crate::rope::{Rope, rotate};
 use crate::shared::Shared;
 use kernel::{RankUpdate, Softmax, scale, update, widen};
-use plan::{Row, Tile};
+use plan::{Row, Run, Tile};
 
 /// Rows that one task stores, and below which the caller stores them itself.
 const STORE_ROWS: usize = 16;
@@ -246,34 +246,27 @@ unsafe fn run_tile<L: Lanes>(job: &TileJob<'_>, scratch: &mut ThreadScratch) {
     );
     // SAFETY: the caller's promise.
     unsafe { load_queries::<L>(job, rows, &mut state) };
-    let blocks = rows
-        .iter()
-        .map(|row| row.position / BLOCK_TOKENS + 1)
-        .max()
-        .unwrap_or(0);
-    for index in 0..blocks {
-        let block_of =
-            |row: &Row| (row.position / BLOCK_TOKENS >= index).then(|| plan.block(row, index));
-        let mut first = 0;
-        while first < rows.len() {
-            let block = block_of(&rows[first]);
-            let alike = rows[first..]
-                .iter()
-                .take_while(|row| block_of(row) == block)
-                .count();
-            if let Some(block) = block {
-                let at = job
-                    .attention
-                    .cache
-                    .head(block, job.attention.layer, job.head);
-                // SAFETY: a head's keys and values are as long as the state's buffers.
-                unsafe {
-                    widen::<L>(at.keys, state.keys.as_mut_ptr(), state.keys.len());
-                    widen::<L>(at.values, state.values.as_mut_ptr(), state.values.len());
-                    attend_block::<L>(&mut state, rows, first..first + alike, index, heads);
-                }
-            }
-            first += alike;
+    let head_of = |run: &Run| {
+        job.attention
+            .cache
+            .head(run.block, job.attention.layer, job.head)
+    };
+    let mut next = plan.run_from(rows, 0, 0);
+    while let Some(run) = next {
+        let at = head_of(&run);
+        next = plan.run_from(rows, run.index, run.rows.end);
+        if let Some(next) = &next {
+            // Keys and values of a head lie together.
+            L::fetch(
+                head_of(next).keys.cast(),
+                size_of::<u16>() * 2 * state.keys.len(),
+            );
+        }
+        // SAFETY: a head's keys and values are as long as the state's buffers.
+        unsafe {
+            widen::<L>(at.keys, state.keys.as_mut_ptr(), state.keys.len());
+            widen::<L>(at.values, state.values.as_mut_ptr(), state.values.len());
+            attend_block::<L>(&mut state, rows, run.rows, run.index, heads);
         }
     }
     // SAFETY: the caller's promise.

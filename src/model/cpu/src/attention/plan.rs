@@ -1,5 +1,7 @@
 //! Which rows attend to which blocks: built once per batch, used by every layer.
 
+use std::ops::Range;
+
 use crate::kv::BLOCK_TOKENS;
 
 /// Queries (rows times the query heads of one key head) that one tile aims for: their state stays in the first cache.
@@ -35,6 +37,15 @@ pub(crate) struct Row {
     pub(crate) position: usize,
     /// First entry of its block table.
     table: usize,
+}
+
+/// Neighbouring rows of a tile that attend to the same block.
+pub(crate) struct Run {
+    /// Index in the rows' block tables.
+    pub(crate) index: usize,
+    pub(crate) block: usize,
+    /// Which rows of the tile.
+    pub(crate) rows: Range<usize>,
 }
 
 /// Rows `first .. first + count` of the plan, processed together.
@@ -189,6 +200,29 @@ impl AttentionPlan {
     /// The block that holds `index * BLOCK_TOKENS` of the row's sequence, for indices up to the row's own block.
     pub(crate) fn block(&self, row: &Row, index: usize) -> usize {
         self.tables[row.table + index] as usize
+    }
+
+    /// The first run from row `first` of block `index` on; blocks come in order, and in each its rows.
+    pub(crate) fn run_from(&self, rows: &[Row], index: usize, first: usize) -> Option<Run> {
+        let (mut index, mut first) = (index, first);
+        while rows.iter().any(|row| index <= row.position / BLOCK_TOKENS) {
+            let block_of =
+                |row: &Row| (index <= row.position / BLOCK_TOKENS).then(|| self.block(row, index));
+            if let Some(start) = (first..rows.len()).find(|&row| block_of(&rows[row]).is_some()) {
+                let block = block_of(&rows[start]);
+                let alike = rows[start..]
+                    .iter()
+                    .take_while(|row| block_of(row) == block)
+                    .count();
+                return block.map(|block| Run {
+                    index,
+                    block,
+                    rows: start..start + alike,
+                });
+            }
+            (index, first) = (index + 1, 0);
+        }
+        None
     }
 
     fn check(&mut self, pool_blocks: usize) -> Result<(), PlanError> {

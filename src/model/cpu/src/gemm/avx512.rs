@@ -126,7 +126,12 @@ unsafe fn dots<F: Format, const T: usize>(
     if chains == 1 {
         return sums[0];
     }
-    std::array::from_fn(|t| _mm512_add_epi32(sums[0][t], sums[1][t]))
+    // A plain loop: a closure here is not always inlined, and then every sum goes through memory.
+    let [mut all, other] = sums;
+    for t in 0..T {
+        all[t] = _mm512_add_epi32(all[t], other[t]);
+    }
+    all
 }
 
 /// Asks for what comes some blocks later: tiles follow each other, so the end of one leads to the next.
