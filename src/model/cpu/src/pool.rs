@@ -1,5 +1,7 @@
 //! Worker threads for one caller: regions of independent tasks, claimed one by one, joined at the end of each region.
 //! Workers spin for some tens of microseconds after a region, since the next one usually follows at once, then park.
+//! A region waits only for workers that have entered it: one that is asleep, or that the system runs something else
+//! instead of, holds nobody up.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +11,13 @@ use std::thread::{JoinHandle, Thread};
 
 /// Rounds of waiting before a thread parks: about 50 us, since one pause takes some 40 ns on current cores.
 const SPINS: u32 = 1000;
+
+/// In the gate: nobody may enter any more.
+const CLOSED: u64 = 1 << 15;
+/// Of the gate: how many have entered.
+const ENTERED: u64 = CLOSED - 1;
+/// From one region to the next.
+const REGION: u64 = 1 << 16;
 
 /// A region's body: `(task, thread)`, where `thread` is below [`Pool::threads`] and no two tasks run at once on one.
 type Body<'a> = dyn Fn(usize, usize) + Sync + 'a;
@@ -21,15 +30,15 @@ pub struct Pool {
 }
 
 struct Shared {
-    /// Number of regions begun; a worker that sees it change has a region to join.
-    epoch: AtomicU64,
-    /// The current region. Written only between regions, when no worker reads it.
+    /// Number of the region, above whether it is [`CLOSED`], above the workers that have entered it.
+    gate: AtomicU64,
+    /// The current region. Written only while it is closed and everybody who entered has left.
     job: UnsafeCell<Option<Job>>,
     /// Next task to claim.
     next: AtomicUsize,
     /// Workers that have left the current region.
-    done: AtomicUsize,
-    /// Who waits for `done`, and whether it has gone to sleep.
+    left: AtomicUsize,
+    /// Who waits for `left`, and whether it has gone to sleep.
     caller: UnsafeCell<Option<Thread>>,
     caller_parked: AtomicBool,
     /// Whether each worker has gone to sleep.
@@ -44,9 +53,9 @@ struct Job {
     tasks: usize,
 }
 
-// SAFETY: `job` and `caller` are written by the caller only while every worker has left the last region (`done` says
-// so, acquired) and before `epoch` is released; workers read them only after acquiring a new `epoch` and before adding
-// to `done`. The body is `Sync`, so several threads may call it.
+// SAFETY: `job` and `caller` are written by the caller only while the gate is closed and every worker that entered has
+// left (`left` says so, acquired), and before the gate is opened (released); workers read them only between entering
+// (acquired) and adding to `left`. The body is `Sync`, so several threads may call it.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; nothing in it is tied to the thread that made it.
 unsafe impl Send for Shared {}
@@ -54,7 +63,7 @@ unsafe impl Send for Shared {}
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
-            .field("epoch", &self.epoch)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }
@@ -67,10 +76,10 @@ impl Pool {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let workers = threads.max(1) - 1;
         let shared = Arc::new(Shared {
-            epoch: AtomicU64::new(0),
+            gate: AtomicU64::new(CLOSED),
             job: UnsafeCell::new(None),
             next: AtomicUsize::new(0),
-            done: AtomicUsize::new(0),
+            left: AtomicUsize::new(0),
             caller: UnsafeCell::new(None),
             caller_parked: AtomicBool::new(false),
             parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -110,10 +119,7 @@ impl Pool {
             return;
         }
         self.begin(tasks, body);
-        let region = Region {
-            shared: &self.shared,
-            workers: self.workers.len(),
-        };
+        let region = Region(&self.shared);
         claim(&self.shared.next, tasks, body, 0);
         drop(region);
         assert!(
@@ -124,8 +130,8 @@ impl Pool {
 
     fn begin(&mut self, tasks: usize, body: &Body<'_>) {
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes. `Region` keeps `run` from returning or unwinding before every worker has
-        // left the region, so no worker uses the body after its borrow ends.
+        // SAFETY: only the lifetime changes. `Region` keeps `run` from returning or unwinding before every worker that
+        // entered has left the region, so no worker uses the body after its borrow ends.
         let body = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
         // SAFETY: no worker is in a region (see `Sync for Shared`), and `&mut self` excludes other callers.
         unsafe {
@@ -140,9 +146,10 @@ impl Pool {
             }
         }
         shared.next.store(0, Ordering::Relaxed);
-        shared.done.store(0, Ordering::Relaxed);
-        // SeqCst pairs with the worker's store to `parked` and load of `epoch`: one of the two sees the other.
-        shared.epoch.fetch_add(1, Ordering::SeqCst);
+        shared.left.store(0, Ordering::Relaxed);
+        let region = (shared.gate.load(Ordering::Relaxed) / REGION + 1) * REGION;
+        // SeqCst pairs with the worker's store to `parked` and load of the gate: one of the two sees the other.
+        shared.gate.store(region, Ordering::SeqCst);
         for (worker, parked) in self.workers.iter().zip(&shared.parked) {
             if parked.load(Ordering::SeqCst) {
                 worker.thread().unpark();
@@ -162,16 +169,41 @@ impl Drop for Pool {
     }
 }
 
-/// Waits, when dropped, until every worker has left the region: also when the caller's own task panics.
-struct Region<'a> {
-    shared: &'a Shared,
-    workers: usize,
-}
+/// When dropped, closes the region and waits until every worker that entered has left: also when the caller's own task
+/// panics.
+struct Region<'a>(&'a Shared);
 
 impl Drop for Region<'_> {
     fn drop(&mut self) {
-        let all_left = || self.shared.done.load(Ordering::SeqCst) == self.workers;
-        wait(&self.shared.caller_parked, all_left);
+        let gate = self.0.gate.fetch_or(CLOSED, Ordering::SeqCst);
+        let entered = (gate & ENTERED) as usize;
+        wait(&self.0.caller_parked, || {
+            self.0.left.load(Ordering::SeqCst) == entered
+        });
+    }
+}
+
+impl Shared {
+    /// Enters the current region, unless it is closed or not newer than `seen`, which is brought up to date.
+    fn enter(&self, seen: &mut u64) -> bool {
+        let mut gate = self.gate.load(Ordering::SeqCst);
+        loop {
+            let fresh = gate / REGION != *seen;
+            if gate & CLOSED != 0 || !fresh {
+                *seen = gate / REGION;
+                return false;
+            }
+            let entered =
+                self.gate
+                    .compare_exchange_weak(gate, gate + 1, Ordering::SeqCst, Ordering::SeqCst);
+            match entered {
+                Ok(_) => {
+                    *seen = gate / REGION;
+                    return true;
+                }
+                Err(now) => gate = now,
+            }
+        }
     }
 }
 
@@ -186,7 +218,7 @@ fn claim(next: &AtomicUsize, tasks: usize, body: &Body<'_>, thread: usize) {
 }
 
 /// Spins, then parks, until `ready`. Whoever makes it ready unparks the thread if it sees `parked`.
-fn wait(parked: &AtomicBool, ready: impl Fn() -> bool) {
+fn wait(parked: &AtomicBool, mut ready: impl FnMut() -> bool) {
     for _ in 0..SPINS {
         if ready() {
             return;
@@ -204,16 +236,16 @@ fn work(shared: &Shared, worker: usize) {
     let mut seen = 0;
     let mut caller: Option<Thread> = None;
     loop {
+        let mut stopped = false;
         wait(&shared.parked[worker], || {
-            shared.epoch.load(Ordering::SeqCst) != seen || shared.stop.load(Ordering::SeqCst)
+            stopped = shared.stop.load(Ordering::SeqCst);
+            stopped || shared.enter(&mut seen)
         });
-        let epoch = shared.epoch.load(Ordering::SeqCst);
-        if epoch == seen {
-            return; // stop; the caller is not in a region then
+        if stopped {
+            return;
         }
-        seen = epoch;
-        // SAFETY: the acquired epoch orders this after the caller's writes, and the caller writes again only after
-        // this worker has added to `done`.
+        // SAFETY: entering orders this after the caller's writes, and the caller writes again only after this worker
+        // has added to `left`.
         let (job, now) = unsafe {
             (
                 (*shared.job.get()).expect("a region has a job"),
@@ -223,13 +255,13 @@ fn work(shared: &Shared, worker: usize) {
         if caller.as_ref().map(Thread::id) != now.as_ref().map(Thread::id) {
             caller.clone_from(now);
         }
-        // SAFETY: the body outlives the region, which lasts until this worker has added to `done`.
+        // SAFETY: the body outlives the region, which lasts until this worker has added to `left`.
         let body = unsafe { &*job.body };
         let run = || claim(&shared.next, job.tasks, body, worker + 1);
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             shared.panicked.store(true, Ordering::Relaxed);
         }
-        shared.done.fetch_add(1, Ordering::SeqCst);
+        shared.left.fetch_add(1, Ordering::SeqCst);
         if shared.caller_parked.load(Ordering::SeqCst)
             && let Some(caller) = &caller
         {
@@ -262,6 +294,19 @@ mod tests {
                 assert_eq!(counts(threads, tasks), vec![50; tasks], "{threads} threads");
             }
         }
+    }
+
+    #[test]
+    fn a_worker_that_never_comes_holds_nobody_up() {
+        let mut pool = Pool::new(1).unwrap();
+        pool.workers.push(std::thread::spawn(|| ()));
+        let total = AtomicUsize::new(0);
+        for _ in 0..3 {
+            pool.run(10, &|task, _| {
+                total.fetch_add(task, Ordering::Relaxed);
+            });
+        }
+        assert_eq!(total.load(Ordering::Relaxed), 3 * 45);
     }
 
     #[test]
