@@ -242,3 +242,105 @@ macro_rules! dispatch {
     }};
 }
 pub(crate) use dispatch;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gemm::isa::Isa;
+
+    fn to_f32(isa: Isa, halves: &[u16; LANES]) -> [u32; LANES] {
+        #[inline(always)]
+        unsafe fn body<L: Lanes>(from: *const u16, to: *mut f32) {
+            // SAFETY: both arrays have 16 elements.
+            unsafe { L::load_half(from).store(to) }
+        }
+        let mut out = [0.0; LANES];
+        let (from, to) = (halves.as_ptr(), out.as_mut_ptr());
+        // SAFETY: both arrays have 16 elements.
+        unsafe { dispatch!(isa, body(from: *const u16, to: *mut f32)) }
+        out.map(f32::to_bits)
+    }
+
+    fn to_half(isa: Isa, numbers: &[f32; LANES]) -> [u16; LANES] {
+        #[inline(always)]
+        unsafe fn body<L: Lanes>(from: *const f32, to: *mut u16) {
+            // SAFETY: both arrays have 16 elements.
+            unsafe { L::load(from).store_half(to) }
+        }
+        let mut out = [0; LANES];
+        let (from, to) = (numbers.as_ptr(), out.as_mut_ptr());
+        // SAFETY: both arrays have 16 elements.
+        unsafe { dispatch!(isa, body(from: *const f32, to: *mut u16)) }
+        out
+    }
+
+    #[test]
+    fn every_half_float_is_read_alike_and_written_back() {
+        for first in (0..=u16::MAX).step_by(LANES) {
+            let halves: [u16; LANES] = std::array::from_fn(|i| first + i as u16);
+            let want = to_f32(Isa::available()[0], &halves);
+            for isa in Isa::available() {
+                assert_eq!(to_f32(isa, &halves), want, "{isa:?} from {first:#x}");
+            }
+            let finite = halves.map(|half| half & 0x7c00 != 0x7c00);
+            let back = to_half(Isa::best(), &want.map(f32::from_bits));
+            assert!(
+                (0..LANES).all(|i| !finite[i] || back[i] == halves[i]),
+                "from {first:#x}"
+            );
+        }
+        assert_eq!(half_to_f32(0x3555), 0.333_251_95);
+        assert_eq!(half_to_f32(0x8001), -(2f32.powi(-24)));
+    }
+
+    #[test]
+    fn numbers_are_rounded_to_half_floats_alike() {
+        // All exponents, and fractions around what is cut off: exact, below, at and above the tie, even and odd.
+        let fractions = [
+            0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x3000, 0x3001, 0x7f_e000, 0x7f_f000,
+            0x7f_ffff,
+        ];
+        let numbers: Vec<f32> = (0..512u32)
+            .flat_map(|sign_and_exponent| {
+                fractions.map(|fraction| f32::from_bits(sign_and_exponent << 23 | fraction))
+            })
+            .filter(|number| !number.is_nan())
+            .collect();
+        for sixteen in numbers.as_chunks::<LANES>().0 {
+            let want = to_half(Isa::available()[0], sixteen);
+            for isa in Isa::available() {
+                assert_eq!(to_half(isa, sixteen), want, "{isa:?} of {sixteen:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn instruction_sets_add_and_compare_by_the_same_tree() {
+        #[inline(always)]
+        unsafe fn body<L: Lanes>(from: *const f32, to: *mut f32) {
+            // SAFETY: 16 elements are read, two written.
+            unsafe {
+                let lanes = L::load(from);
+                to.write(lanes.sum());
+                to.add(1).write(lanes.largest());
+            }
+        }
+        for seed in 0..100u32 {
+            let numbers: [f32; LANES] = std::array::from_fn(|i| {
+                (seed * 16 + i as u32).wrapping_mul(2_654_435_761) as i32 as f32
+            });
+            let results = Isa::available().into_iter().map(|isa| {
+                let mut out = [0.0f32; 2];
+                let (from, to) = (numbers.as_ptr(), out.as_mut_ptr());
+                // SAFETY: as the body wants.
+                unsafe { dispatch!(isa, body(from: *const f32, to: *mut f32)) }
+                out.map(f32::to_bits)
+            });
+            let results: Vec<_> = results.collect();
+            assert!(
+                results.iter().all(|result| result == &results[0]),
+                "{numbers:?}"
+            );
+        }
+    }
+}
