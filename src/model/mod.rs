@@ -8,6 +8,8 @@ mod config;
 mod decoder;
 mod load;
 mod runner;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 pub use config::Config;

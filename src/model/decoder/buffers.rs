@@ -1,7 +1,7 @@
 //! Work space of a step: sized to its rows, grown and never given back, so that a step of a size seen before allocates
 //! nothing.
 
-use compere_cpu::{Activations, AttentionScratch};
+use compere_cpu::{Activations, AttentionScratch, GatedScratch};
 
 use super::DecoderSpec;
 
@@ -15,14 +15,14 @@ pub(super) struct Buffers {
     pub(super) queries: Vec<f32>,
     pub(super) keys: Vec<f32>,
     pub(super) values: Vec<f32>,
-    pub(super) attended: Vec<f32>,
-    pub(super) hidden: Vec<f32>,
-    pub(super) up: Vec<f32>,
     /// `x` and `delta` of the rows whose logits are wanted.
     pub(super) last_x: Vec<f32>,
     pub(super) last_delta: Vec<f32>,
-    /// The input of the next product.
+    /// Input of the products that follow a norm.
     pub(super) input: Activations,
+    /// Input of the product that follows attention, or the gated products.
+    pub(super) inner: Activations,
+    pub(super) gated: GatedScratch,
     pub(super) attention: AttentionScratch,
 }
 
@@ -35,9 +35,6 @@ impl Buffers {
             (&mut self.queries, spec.query_width()),
             (&mut self.keys, spec.kv_width()),
             (&mut self.values, spec.kv_width()),
-            (&mut self.attended, spec.query_width()),
-            (&mut self.hidden, spec.hidden),
-            (&mut self.up, spec.hidden),
         ] {
             buffer.resize(rows * width, 0.0);
         }

@@ -5,7 +5,7 @@ mod spec;
 
 use compere_cpu::{
     Attention, AttentionPlan, Form, GatedProduct, Isa, KvCache, NormRows, Pool, Product,
-    Projections, Rope, multiply_all, multiply_gated, normalise_rows, quantise_rows,
+    Projections, Rope, multiply_all, multiply_gated, normalise_rows,
 };
 
 pub use spec::DecoderSpec;
@@ -132,21 +132,14 @@ impl Decoder {
             step.pool,
             &mut buffers.attention,
             projections,
-            &mut buffers.attended,
-        );
-        let forms = [layer.attention_out.kind().form()];
-        quantise_rows(
-            step.pool,
-            &buffers.attended,
-            self.spec.query_width(),
-            &forms,
-            &mut buffers.input,
+            &[layer.attention_out.kind().form()],
+            &mut buffers.inner,
         );
         let product = Product {
             weights: &layer.attention_out,
             out: &mut buffers.delta,
         };
-        multiply_all(step.pool, self.isa, &buffers.input, [product]);
+        multiply_all(step.pool, self.isa, &buffers.inner, [product]);
     }
 
     fn feed_forward(&mut self, step: &mut Step<'_>, index: usize) {
@@ -163,23 +156,15 @@ impl Decoder {
         let gated = GatedProduct {
             gate: &layer.gate,
             up: &layer.up,
-            hidden: &mut buffers.hidden,
-            scratch: &mut buffers.up,
+            forms: &[layer.down.kind().form()],
         };
-        multiply_gated(step.pool, self.isa, &buffers.input, gated);
-        let forms = [layer.down.kind().form()];
-        quantise_rows(
-            step.pool,
-            &buffers.hidden,
-            self.spec.hidden,
-            &forms,
-            &mut buffers.input,
-        );
+        let (scratch, inner) = (&mut buffers.gated, &mut buffers.inner);
+        multiply_gated(step.pool, self.isa, &buffers.input, &gated, scratch, inner);
         let product = Product {
             weights: &layer.down,
             out: &mut buffers.delta,
         };
-        multiply_all(step.pool, self.isa, &buffers.input, [product]);
+        multiply_all(step.pool, self.isa, &buffers.inner, [product]);
     }
 
     fn head(&mut self, pool: &mut Pool, logit_rows: &[usize], logits: &mut [f32]) {

@@ -13,7 +13,7 @@ pub struct DecoderSpec {
     pub heads: usize,
     /// Key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Numbers of one head, a multiple of 16.
+    /// Numbers of one head, a multiple of 32.
     pub head_dim: usize,
     /// Width between the two halves of the feed-forward layer.
     pub hidden: usize,
@@ -208,9 +208,9 @@ impl Keys<'_> {
             let reason = format!("{kv_heads} key heads do not divide {heads} query heads");
             return Err(self.invalid("attention.head_count_kv", reason));
         }
-        if !head_dim.is_multiple_of(16) || head_dim > compere_cpu::MAX_HEAD_DIM {
+        if !head_dim.is_multiple_of(32) || head_dim > compere_cpu::MAX_HEAD_DIM {
             let most = compere_cpu::MAX_HEAD_DIM;
-            let reason = format!("heads of {head_dim}; supported are multiples of 16 up to {most}");
+            let reason = format!("heads of {head_dim}; supported are multiples of 32 up to {most}");
             return Err(self.invalid("attention.key_length", reason));
         }
         for name in ["rope.dimension_count", "attention.value_length"] {

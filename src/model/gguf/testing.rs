@@ -51,6 +51,12 @@ impl GgufBuilder {
         self
     }
 
+    /// Sets a key to another value, or adds it.
+    pub(crate) fn replace(mut self, key: &str, value: Value) -> Self {
+        self.metadata.retain(|(known, _)| known != key);
+        self.value(key, value)
+    }
+
     /// Adds a string.
     pub(crate) fn text(self, key: &str, text: &str) -> Self {
         self.value(key, Value::Text(text.to_owned()))

@@ -176,25 +176,50 @@ impl RowWriter<'_> {
     /// # Panics
     /// When the row does not exist or is not `cols` long.
     pub unsafe fn set(&self, row: usize, input: &[f32]) {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
         assert_eq!(input.len(), self.cols, "length of a row");
+        // SAFETY: nobody else sets the row.
+        unsafe { self.set_part(row, 0, input) };
+    }
+
+    /// Sets the inputs of one row from `col` on, of whole blocks where they are taken as [`Form::Int8`].
+    ///
+    /// # Safety
+    /// No other thread sets the same inputs at the same time.
+    ///
+    /// # Panics
+    /// When the row has no such inputs, or they are no whole blocks.
+    pub unsafe fn set_part(&self, row: usize, col: usize, input: &[f32]) {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let end = col.checked_add(input.len());
+        assert!(
+            end.is_some_and(|end| end <= self.cols),
+            "inputs from {col} on of {}",
+            self.cols
+        );
         if self.float {
-            // SAFETY: `numbers` has `rows * cols` elements, and nobody else has this row (the caller's promise).
-            let place = unsafe {
-                std::slice::from_raw_parts_mut(self.numbers.add(row * self.cols), self.cols)
-            };
-            place.copy_from_slice(input);
+            // SAFETY: `numbers` has `rows * cols` elements, and nobody else has these (the caller's promise).
+            unsafe {
+                let place = self.numbers.add(row * self.cols + col);
+                std::slice::from_raw_parts_mut(place, input.len()).copy_from_slice(input);
+            }
         }
         if !self.int8 {
             return;
         }
-        // SAFETY: the row was checked, nobody else has it, and a path is only made when the processor has its
+        assert!(
+            col.is_multiple_of(BLOCK) && input.len().is_multiple_of(BLOCK),
+            "whole blocks"
+        );
+        let first = row / PANEL * PANEL * (self.cols / BLOCK) + row % PANEL + col / BLOCK * PANEL;
+        // SAFETY: the blocks were checked, nobody else has them, and a path is only made when the processor has its
         // instructions.
         unsafe {
             match self.path {
-                Path::Portable => self.set_blocks(row, input),
+                Path::Portable => self.set_blocks(first, input),
                 #[cfg(target_arch = "x86_64")]
-                Path::Avx2 | Path::Avx512 => self.set_blocks_avx2(row, input),
+                Path::Avx2 => self.set_blocks_avx2(first, input),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx512 => self.set_blocks_avx512(first, input),
             }
         }
     }
@@ -202,21 +227,28 @@ impl RowWriter<'_> {
     /// The same code, compiled for wider vectors.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn set_blocks_avx2(&self, row: usize, input: &[f32]) {
+    unsafe fn set_blocks_avx2(&self, first: usize, input: &[f32]) {
         // SAFETY: as the caller's.
-        unsafe { self.set_blocks(row, input) }
+        unsafe { self.set_blocks(first, input) }
+    }
+
+    /// The same code, compiled for the widest vectors.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn set_blocks_avx512(&self, first: usize, input: &[f32]) {
+        // SAFETY: as the caller's.
+        unsafe { self.set_blocks(first, input) }
     }
 
     /// # Safety
-    /// The row exists, is as long as `input`, is held as int8, and nobody else has it.
+    /// `input` is whole blocks; the places from `first` on, [`PANEL`] apart, exist, and nobody else has them.
     #[inline(always)]
-    unsafe fn set_blocks(&self, row: usize, input: &[f32]) {
-        let first = row / PANEL * PANEL * (self.cols / BLOCK) + row % PANEL;
-        for (index, block) in input.as_chunks::<BLOCK>().0.iter().enumerate() {
+    unsafe fn set_blocks(&self, first: usize, input: &[f32]) {
+        for index in 0..input.len() / BLOCK {
             let place = first + index * PANEL;
-            // SAFETY: `place` is below `rows` rounded up to panels, times the blocks of a row, which all four vectors
-            // hold; and nobody else has this row (the caller's promise).
+            // SAFETY: the caller's promise; `input` has this block, and an array of f32 lies like a slice of them.
             unsafe {
+                let block = &*input.as_ptr().add(index * BLOCK).cast::<[f32; BLOCK]>();
                 let quants = &mut (*self.quants.add(place)).0;
                 let (scale, total) = quantise_block(block, quants);
                 self.scales.add(place).write(scale);
@@ -240,9 +272,10 @@ const TINY: f32 = f32::MIN_POSITIVE * 128.0;
 fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
     // As integers, absolute values order like numbers, with infinity and NaN above all: the order of the maxima
     // cannot matter.
-    let largest = input
-        .iter()
-        .fold(0, |max, x| (x.to_bits() & 0x7fff_ffff).max(max));
+    let mut largest = 0;
+    for x in input {
+        largest = largest.max(x.to_bits() & 0x7fff_ffff);
+    }
     let largest = f32::from_bits(largest);
     if !largest.is_finite() {
         out.fill(0);
@@ -254,9 +287,9 @@ fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
     }
     let inverse = 127.0 / largest;
     let mut total = 0;
-    for (out, x) in out.iter_mut().zip(input) {
-        let rounded = (x * inverse + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
-        *out = rounded as i8;
+    for k in 0..BLOCK {
+        let rounded = (input[k] * inverse + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
+        out[k] = rounded as i8;
         total += rounded;
     }
     (largest / 127.0, total)

@@ -24,13 +24,16 @@ use crate::matrix::{Matrix, TILE_ROWS};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 use isa::{Isa, Path};
 
-/// Where products go: output `row` of `token` is element `token * stride + row` of a borrowed slice. Threads may share
-/// a view, each computing tiles or tokens of its own.
+/// Where products go: output `row` of `token` is element `(token - first_token) * stride + row - first_row` of a borrowed
+/// slice. Threads may share a view, each computing tiles or tokens of its own.
 #[derive(Debug)]
 pub struct OutView<'a> {
+    /// Place of row 0 of token 0, which need not be inside the slice.
     start: *mut f32,
     len: usize,
     stride: usize,
+    first_token: usize,
+    first_row: usize,
     borrow: PhantomData<&'a mut [f32]>,
 }
 
@@ -43,32 +46,32 @@ impl<'a> OutView<'a> {
     /// A view of `out` in which tokens are `stride` elements apart.
     #[must_use]
     pub fn new(out: &'a mut [f32], stride: usize) -> Self {
+        Self::window(out, stride, 0, 0)
+    }
+
+    /// A view that has places only from `first_token` and `first_row` on.
+    #[must_use]
+    pub fn window(out: &'a mut [f32], stride: usize, first_token: usize, first_row: usize) -> Self {
+        let before = first_token.wrapping_mul(stride).wrapping_add(first_row);
         Self {
-            start: out.as_mut_ptr(),
+            start: out.as_mut_ptr().wrapping_sub(before),
             len: out.len(),
             stride,
+            first_token,
+            first_row,
             borrow: PhantomData,
         }
     }
 
-    /// Outputs `rows` of `token`, to go on with what was computed.
-    ///
-    /// # Safety
-    /// Nobody else reads or writes these outputs while the part is alive.
-    ///
-    /// # Panics
-    /// When the view has no place for them.
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "handing out disjoint parts is what a view is for"
-    )]
-    pub(crate) unsafe fn part(&self, token: usize, rows: Range<usize>) -> &mut [f32] {
-        let start = token * self.stride + rows.start;
-        assert!(
-            rows.start <= rows.end && rows.end <= self.stride && start + rows.len() <= self.len
-        );
-        // SAFETY: inside the borrowed slice by the assertion, and unaliased by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), rows.len()) }
+    /// Whether it has a place for every one of `rows` of every one of `tokens`; neither is empty.
+    fn holds(&self, tokens: &Range<usize>, rows: &Range<usize>) -> bool {
+        let before = tokens.start < self.first_token || rows.start < self.first_row;
+        if before || rows.end - self.first_row > self.stride {
+            return false;
+        }
+        let last = (tokens.end - 1 - self.first_token).checked_mul(self.stride);
+        let end = last.and_then(|start| start.checked_add(rows.end - self.first_row));
+        end.is_some_and(|end| end <= self.len)
     }
 }
 
@@ -189,19 +192,10 @@ fn check(
     assert_eq!(input.cols(), weights.cols(), "inputs of {weights:?}");
     let form = weights.kind().form();
     assert!(input.has(form), "{weights:?} reads {form:?} activations");
-    let rows = weights.rows().min(tiles.end * TILE_ROWS);
+    let rows = tiles.start * TILE_ROWS..weights.rows().min(tiles.end * TILE_ROWS);
     assert!(
-        rows <= out.stride,
-        "{rows} rows in a stride of {}",
-        out.stride
-    );
-    let end = (tokens.end - 1)
-        .checked_mul(out.stride)
-        .and_then(|start| start.checked_add(rows));
-    assert!(
-        end.is_some_and(|end| end <= out.len),
-        "tokens {tokens:?} of {rows} rows in {} elements",
-        out.len
+        out.holds(tokens, &rows),
+        "no place for rows {rows:?} of tokens {tokens:?} in {out:?}"
     );
 }
 
@@ -246,10 +240,10 @@ unsafe fn blocks<F: Format>(
 }
 
 /// Tokens that all tiles are multiplied with before the next ones' turn: their inputs stay in the second-level cache.
-const CHUNK: usize = 8 * PANEL;
+pub(crate) const CHUNK: usize = 8 * PANEL;
 
 /// Parts of `tokens`, cut between panels.
-fn chunks(tokens: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn chunks(tokens: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let cuts = tokens.start / CHUNK..tokens.end.div_ceil(CHUNK);
     cuts.map(move |cut| tokens.start.max(cut * CHUNK)..tokens.end.min((cut + 1) * CHUNK))
 }

@@ -25,7 +25,7 @@ pub use gemm::isa::Isa;
 pub use gemm::{OutView, multiply, multiply_on, product};
 pub use kv::{BLOCK_TOKENS, KvCache, KvShape, OutOfMemory};
 pub use linear::{
-    GatedProduct, NormRows, Product, multiply_all, multiply_gated, normalise_rows, quantise_rows,
+    GatedProduct, GatedScratch, NormRows, Product, multiply_all, multiply_gated, normalise_rows,
 };
 pub use math::swiglu;
 pub use matrix::{Matrix, TILE_ROWS};

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-use crate::activations::Activations;
+use crate::activations::{Activations, RowWriter};
 use crate::gemm::isa::Isa;
-use crate::gemm::{OutView, multiply_on};
+use crate::gemm::{CHUNK, OutView, chunks, multiply_on};
 use crate::math::swiglu;
 use crate::matrix::{Matrix, TILE_ROWS};
 use crate::norm::add_and_normalise;
 use crate::pool::Pool;
-use crate::quant::Form;
+use crate::quant::{BLOCK, Form};
 use crate::shared::Shared;
 
 /// Tasks per thread that a product is cut into: enough that threads end together, few enough that claiming is free.
 const TASKS_PER_THREAD: usize = 8;
-/// Rows that one task normalises or quantises; fewer rows than this are not worth waking anybody.
+/// Rows that one task normalises; fewer rows than this are not worth waking anybody.
 const TASK_ROWS: usize = 4;
 
 /// One matrix of a product and where its outputs go: `[tokens][weights.rows()]`.
@@ -71,50 +71,83 @@ pub struct GatedProduct<'a> {
     pub gate: &'a Matrix,
     /// `[hidden][inputs]`
     pub up: &'a Matrix,
-    /// `[tokens][hidden]`, the result.
-    pub hidden: &'a mut [f32],
-    /// `[tokens][hidden]`, work space.
-    pub scratch: &'a mut [f32],
+    /// What the next product reads of the result.
+    pub forms: &'a [Form],
 }
 
-/// `hidden <- silu(gate x) * (up x)`.
+/// Work space of [`multiply_gated`], a part for each thread.
+#[derive(Debug, Default)]
+pub struct GatedScratch(Vec<Vec<f32>>);
+
+/// Tiles whose outputs are whole blocks of the next input.
+const BLOCK_TILES: usize = BLOCK / TILE_ROWS;
+
+/// `out <- silu(gate x) * (up x)`, `[tokens][hidden]`. The numbers are taken as `forms` as soon as a task has them, and
+/// never lie in memory as a whole.
 ///
 /// # Panics
-/// When a length does not fit, the hidden width is no multiple of 16, or the input lacks a form.
-pub fn multiply_gated(pool: &mut Pool, isa: Isa, input: &Activations, product: GatedProduct<'_>) {
-    let GatedProduct {
-        gate,
-        up,
-        hidden,
-        scratch,
-    } = product;
-    let (tokens, width) = (input.rows(), gate.rows());
+/// When the matrices differ in shape, the hidden width is no multiple of 32, or the input lacks a form.
+pub fn multiply_gated(
+    pool: &mut Pool,
+    isa: Isa,
+    input: &Activations,
+    product: &GatedProduct<'_>,
+    scratch: &mut GatedScratch,
+    out: &mut Activations,
+) {
+    let width = product.gate.rows();
     assert!(
-        width == up.rows() && width.is_multiple_of(TILE_ROWS),
-        "{gate:?} {up:?}"
+        width == product.up.rows() && width.is_multiple_of(BLOCK),
+        "{:?} {:?}",
+        product.gate,
+        product.up
     );
-    assert!(hidden.len() == tokens * width && scratch.len() == tokens * width);
-    let (hidden, scratch) = (OutView::new(hidden, width), OutView::new(scratch, width));
-    let chunk = gate
-        .tiles()
-        .div_ceil(pool.threads() * TASKS_PER_THREAD)
-        .max(1);
-    pool.run(gate.tiles().div_ceil(chunk), &|task, _| {
-        let tiles = task * chunk..gate.tiles().min((task + 1) * chunk);
-        let columns = tiles.start * TILE_ROWS..tiles.end * TILE_ROWS;
-        // SAFETY: tasks have different tiles, so also different columns; the parts are taken after the products.
-        unsafe {
-            multiply_on(isa, gate, tiles.clone(), input, 0..tokens, &hidden);
-            multiply_on(isa, up, tiles, input, 0..tokens, &scratch);
-            for token in 0..tokens {
-                swiglu(
-                    isa,
-                    hidden.part(token, columns.clone()),
-                    scratch.part(token, columns.clone()),
-                );
-            }
-        }
+    let units = width / BLOCK;
+    let chunk = units.div_ceil(pool.threads() * TASKS_PER_THREAD);
+    let most = 2 * chunk * BLOCK * input.rows().min(CHUNK);
+    scratch
+        .0
+        .resize_with(pool.threads().max(scratch.0.len()), Vec::new);
+    for part in &mut scratch.0 {
+        part.resize(most.max(part.len()), 0.0);
+    }
+    let threads = Shared::new(&mut scratch.0);
+    let writer = out.writer(input.rows(), width, product.forms);
+    pool.run(units.div_ceil(chunk), &|task, thread| {
+        let units = task * chunk..units.min((task + 1) * chunk);
+        // SAFETY: no two tasks run on one thread at once.
+        let scratch = unsafe { &mut threads.part(thread..thread + 1)[0] };
+        // SAFETY: tasks have different units, so they set different inputs.
+        unsafe { gated_part(isa, input, product, units, scratch, &writer) };
     });
+}
+
+/// # Safety
+/// Nobody else sets these units of `out`.
+unsafe fn gated_part(
+    isa: Isa,
+    input: &Activations,
+    product: &GatedProduct<'_>,
+    units: Range<usize>,
+    scratch: &mut [f32],
+    out: &RowWriter<'_>,
+) {
+    let tiles = units.start * BLOCK_TILES..units.end * BLOCK_TILES;
+    let (first, width) = (units.start * BLOCK, units.len() * BLOCK);
+    for tokens in chunks(0..input.rows()) {
+        let (gate, rest) = scratch.split_at_mut(tokens.len() * width);
+        let up = &mut rest[..tokens.len() * width];
+        for (weights, to) in [(product.gate, &mut *gate), (product.up, &mut *up)] {
+            let view = OutView::window(to, width, tokens.start, first);
+            // SAFETY: the view is this call's own.
+            unsafe { multiply_on(isa, weights, tiles.clone(), input, tokens.clone(), &view) };
+        }
+        swiglu(isa, gate, up);
+        for (row, numbers) in tokens.zip(gate.chunks_exact(width)) {
+            // SAFETY: the caller's promise.
+            unsafe { out.set_part(row, first, numbers) };
+        }
+    }
 }
 
 /// Residual stream and norm of some rows.
@@ -154,28 +187,6 @@ pub fn normalise_rows(
                 add_and_normalise(isa, x.part(at), delta, rows.weight, rows.epsilon);
                 writer.set(row, delta);
             }
-        }
-    });
-}
-
-/// Takes `[rows][width]` as `forms` into `out`.
-///
-/// # Panics
-/// When the length is no whole number of rows or the width is no multiple of 32.
-pub fn quantise_rows(
-    pool: &mut Pool,
-    input: &[f32],
-    width: usize,
-    forms: &[Form],
-    out: &mut Activations,
-) {
-    let count = input.len() / width;
-    assert_eq!(input.len(), count * width);
-    let writer = out.writer(count, width, forms);
-    for_rows(pool, count, &|range| {
-        for row in range {
-            // SAFETY: every row belongs to one task.
-            unsafe { writer.set(row, &input[row * width..(row + 1) * width]) };
         }
     });
 }

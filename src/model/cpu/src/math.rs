@@ -5,7 +5,7 @@ use crate::lanes::{LANES, Lanes, ROUND, dispatch};
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// High part of ln 2: few enough bits that its product with an exponent is exact.
-const LN_2_HIGH: f32 = 0.693_359_375;
+const LN_2_HIGH: f32 = 355.0 / 512.0;
 /// The rest of ln 2.
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// Taylor coefficients of exp from r^7 down to r^2: on |r| < 0.35 the rest is below 1e-8.

@@ -242,19 +242,24 @@ fn work(shared: &Shared, worker: usize) {
 mod tests {
     use super::*;
 
+    /// How often each task ran in 50 regions.
+    fn counts(threads: usize, tasks: usize) -> Vec<usize> {
+        let mut pool = Pool::new(threads).unwrap();
+        let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+        for _ in 0..50 {
+            pool.run(tasks, &|task, thread| {
+                assert!(thread < threads);
+                counts[task].fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        counts.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
     #[test]
     fn every_task_runs_once_in_every_region() {
         for threads in [1, 2, 5] {
-            let mut pool = Pool::new(threads).unwrap();
             for tasks in [0, 1, 2, 3, 64, 1000] {
-                let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-                for _ in 0..50 {
-                    pool.run(tasks, &|task, thread| {
-                        assert!(thread < threads);
-                        counts[task].fetch_add(1, Ordering::Relaxed);
-                    });
-                }
-                assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 50));
+                assert_eq!(counts(threads, tasks), vec![50; tasks], "{threads} threads");
             }
         }
     }

@@ -110,14 +110,15 @@ unsafe fn update_tile<L: Lanes, const STRIDE: usize, const ROWS: usize, const WI
 /// What streaming softmax carries from block to block for one query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Softmax {
-    pub(crate) largest: f32,
-    pub(crate) sum: f32,
+    largest: f32,
+    /// Sums of the weights, of the tokens that are equal modulo the lanes.
+    sums: [f32; LANES],
 }
 
 impl Softmax {
     pub(crate) const START: Self = Self {
         largest: f32::NEG_INFINITY,
-        sum: 0.0,
+        sums: [0.0; LANES],
     };
 
     /// Turns a block's scores into weights, of which only the first `count` are not zero, and returns the factor that
@@ -141,11 +142,29 @@ impl Softmax {
             let high = weight(high.sub(L::splat(largest)));
             low.store(scores);
             high.store(scores.add(LANES));
-            let factor = weight_of(self.largest - largest);
-            self.sum = self.sum * factor + low.add(high).sum();
+            // The weight of 0 is 1.
+            let factor = if largest == self.largest {
+                1.0
+            } else {
+                weight_of(self.largest - largest)
+            };
+            let sums = L::load(self.sums.as_ptr())
+                .mul(L::splat(factor))
+                .add(low.add(high));
+            sums.store(self.sums.as_mut_ptr());
             self.largest = largest;
             factor
         }
+    }
+
+    /// Sum of all weights.
+    ///
+    /// # Safety
+    /// L's features exist.
+    #[inline(always)]
+    pub(crate) unsafe fn total<L: Lanes>(&self) -> f32 {
+        // SAFETY: the sums are as many as the lanes.
+        unsafe { L::load(self.sums.as_ptr()).sum() }
     }
 }
 

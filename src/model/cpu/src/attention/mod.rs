@@ -11,10 +11,12 @@ use std::ops::Range;
 
 pub use plan::{AttentionPlan, PlanError};
 
+use crate::activations::{Activations, RowWriter};
 use crate::gemm::isa::Isa;
 use crate::kv::{BLOCK_TOKENS, KvCache};
 use crate::lanes::{LANES, Lanes, dispatch};
 use crate::pool::Pool;
+use crate::quant::Form;
 use crate::rope::{Rope, rotate};
 use crate::shared::Shared;
 use kernel::{RankUpdate, Softmax, scale, update, widen};
@@ -70,8 +72,8 @@ pub struct Attention<'a> {
 }
 
 impl Attention<'_> {
-    /// Rotates the keys and stores keys and values of every row; then attends, and writes `[rows][heads * head_dim]`
-    /// to `out`.
+    /// Rotates the keys and stores keys and values of every row; then attends, and takes `[rows][heads * head_dim]` as
+    /// `forms` into `out`.
     ///
     /// # Panics
     /// When a buffer's length does not fit the plan and the cache's shape, or the rope does not cover its positions.
@@ -80,18 +82,17 @@ impl Attention<'_> {
         pool: &mut Pool,
         scratch: &mut AttentionScratch,
         input: Projections<'_>,
-        out: &mut [f32],
+        forms: &[Form],
+        out: &mut Activations,
     ) {
         let shape = self.cache.shape();
         let (rows, width) = (self.plan.row_count(), shape.heads * shape.head_dim);
         assert!(input.keys.len() == rows * width && input.values.len() == rows * width);
-        assert!(
-            input.queries.len() == rows * width * self.group
-                && out.len() == rows * width * self.group
-        );
+        assert_eq!(input.queries.len(), rows * width * self.group);
         assert!(shape.head_dim <= MAX_HEAD_DIM && shape.head_dim == self.rope.head_dim());
         self.store(pool, input);
-        self.attend(pool, scratch, input.queries, out);
+        let writer = out.writer(rows, width * self.group, forms);
+        self.attend(pool, scratch, input.queries, &writer);
     }
 
     fn store(&self, pool: &mut Pool, input: Projections<'_>) {
@@ -110,31 +111,33 @@ impl Attention<'_> {
         pool: &mut Pool,
         scratch: &mut AttentionScratch,
         queries: &[f32],
-        out: &mut [f32],
+        out: &RowWriter<'_>,
     ) {
-        let (tiles, heads, parts) = (
-            self.plan.tiles(),
-            self.cache.shape().heads,
-            self.plan.parts(),
-        );
+        let (tiles, heads) = (self.plan.tiles(), self.cache.shape().heads);
         let largest = tiles.iter().map(|tile| tile.count).max().unwrap_or(0) * self.group;
         scratch.fit(pool.threads(), largest, self.cache.shape().head_dim);
         let threads = Shared::new(&mut scratch.threads);
-        let out = Shared::new(out);
-        pool.run(tiles.len() * heads * parts, &|task, thread| {
-            let (tile, head, part) = (task / parts / heads, task / parts % heads, task % parts);
-            let per_part = self.group / parts;
+        let whole = self.plan.whole_tasks();
+        let split = (tiles.len() * heads - whole) * self.group;
+        pool.run(whole + split, &|task, thread| {
+            let (index, group) = match task.checked_sub(whole) {
+                None => (task, 0..self.group),
+                Some(part) => {
+                    let query = part % self.group;
+                    (whole + part / self.group, query..query + 1)
+                }
+            };
             let job = &TileJob {
                 attention: self,
-                tile: tiles[tile],
-                head,
-                group: part * per_part..(part + 1) * per_part,
+                tile: tiles[index / heads],
+                head: index % heads,
+                group,
                 queries,
-                out: &out,
+                out,
             };
             // SAFETY: no two tasks run on one thread at once.
             let scratch = unsafe { &mut threads.part(thread..thread + 1)[0] };
-            // SAFETY: tasks differ in tile, head or part, so they write different parts of `out`; nobody writes the
+            // SAFETY: tasks differ in tile, head or part, so they set different inputs of `out`; nobody writes the
             // cache in this region.
             unsafe { dispatch!(self.isa, run_tile(job: &TileJob<'_>, scratch: &mut ThreadScratch)) }
         });
@@ -210,7 +213,7 @@ struct TileJob<'a> {
     /// Which of the key head's query heads.
     group: Range<usize>,
     queries: &'a [f32],
-    out: &'a Shared<'a, f32>,
+    out: &'a RowWriter<'a>,
 }
 
 /// A tile's buffers: queries are ordered row by row, each with its heads.
@@ -382,16 +385,19 @@ unsafe fn attend_rows<L: Lanes>(state: &mut TileState<'_>, range: Range<usize>, 
 #[inline(always)]
 unsafe fn write_out<L: Lanes>(job: &TileJob<'_>, rows: &[Row], state: &mut TileState<'_>) {
     let dim = state.dim;
-    let total = job.attention.cache.shape().heads * job.attention.group;
     let mut query = 0;
     for row in rows {
         for head in job.group.clone() {
             let from = &mut state.out[query * dim..][..dim];
-            let at = (row.input * total + job.head * job.attention.group + head) * dim;
+            let col = (job.head * job.attention.group + head) * dim;
             // SAFETY: nobody else has this row's head; `from` has `head_dim` values.
             unsafe {
-                scale::<L>(from.as_mut_ptr(), 1.0 / state.softmax[query].sum, dim);
-                job.out.part(at..at + dim).copy_from_slice(from);
+                scale::<L>(
+                    from.as_mut_ptr(),
+                    1.0 / state.softmax[query].total::<L>(),
+                    dim,
+                );
+                job.out.set_part(row.input, col, from);
             }
             query += 1;
         }

@@ -4,7 +4,7 @@ use crate::kv::BLOCK_TOKENS;
 
 /// Queries (rows times the query heads of one key head) that one tile aims for: their state stays in the first cache.
 const TILE_QUERIES: usize = 48;
-/// Tasks per thread that short batches are cut into, so that no thread waits long for another.
+/// Tasks per thread from which on it matters little that threads get different numbers of them.
 const TASKS_PER_THREAD: usize = 4;
 
 /// Rows of all sequences, ordered so that sequences with equal leading blocks are neighbours.
@@ -15,7 +15,7 @@ pub struct AttentionPlan {
     rows: Vec<Row>,
     tiles: Vec<Tile>,
     written: Vec<u32>,
-    parts: usize,
+    whole_tasks: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -180,9 +180,10 @@ impl AttentionPlan {
         &self.tiles
     }
 
-    /// Into how many tasks the query heads of one key head are divided: 1 or all of them.
-    pub(crate) fn parts(&self) -> usize {
-        self.parts
+    /// Of the tasks that tiles times key heads make, in that order, how many are to be run whole; of the rest, each query
+    /// head is a task.
+    pub(crate) fn whole_tasks(&self) -> usize {
+        self.whole_tasks
     }
 
     /// The block that holds `index * BLOCK_TOKENS` of the row's sequence, for indices up to the row's own block.
@@ -221,10 +222,16 @@ impl AttentionPlan {
         }
     }
 
+    /// Long batches are cut into many tiles of as many queries as stay in the first cache. Short ones are cut so that
+    /// threads get the same number of tasks; what is left over is cut further, by query heads.
     fn cut(&mut self, heads: usize, group: usize, threads: usize) {
         let rows = self.rows.len();
-        let even = (rows * heads).div_ceil(threads * TASKS_PER_THREAD).max(1);
-        let size = even.min(TILE_QUERIES.div_ceil(group));
+        let enough = threads * TASKS_PER_THREAD;
+        let mut tiles = rows.div_ceil(TILE_QUERIES.div_ceil(group));
+        while tiles * heads < enough && !(tiles * heads).is_multiple_of(threads) && tiles < rows {
+            tiles += 1;
+        }
+        let size = rows.div_ceil(tiles.max(1)).max(1);
         for first in (0..rows).step_by(size) {
             let count = size.min(rows - first);
             let positions = self.rows[first..first + count]
@@ -238,10 +245,8 @@ impl AttentionPlan {
         }
         self.tiles
             .sort_unstable_by_key(|tile| (std::cmp::Reverse(tile.cost), tile.first));
-        self.parts = if self.tiles.len() * heads < threads {
-            group
-        } else {
-            1
-        };
+        let tasks = self.tiles.len() * heads;
+        let left_over = if tasks < enough { tasks % threads } else { 0 };
+        self.whole_tasks = tasks - left_over;
     }
 }

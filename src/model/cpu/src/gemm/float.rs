@@ -64,7 +64,7 @@ pub(super) unsafe fn multiply(
             for (t, column) in columns.iter().enumerate().take(count) {
                 // SAFETY: the tile's existing rows have places for every token of the range.
                 unsafe {
-                    let place = out.start.add((token + t) * out.stride + row);
+                    let place = out.start.wrapping_add((token + t) * out.stride + row);
                     std::ptr::copy_nonoverlapping(column.as_ptr(), place, rows);
                 }
             }

@@ -1,0 +1,149 @@
+//! Random llama models, small enough to try everything on.
+
+use crate::model::gguf::testing::GgufBuilder;
+use crate::model::gguf::{TensorKind, Value};
+
+/// Shape of a tiny model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiny {
+    pub(super) layers: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) head_dim: usize,
+    pub(super) width: usize,
+    pub(super) hidden: usize,
+    pub(super) vocab: usize,
+    pub(super) separate_head: bool,
+    pub(super) seed: u64,
+}
+
+/// Three query heads a key head, a head width that is not the residual width over the heads, sizes that are no multiple
+/// of the tiles.
+pub(super) const TINY: Tiny = Tiny {
+    layers: 2,
+    heads: 6,
+    kv_heads: 2,
+    head_dim: 32,
+    width: 96,
+    hidden: 160,
+    vocab: 75,
+    separate_head: false,
+    seed: 7,
+};
+
+impl Tiny {
+    /// The file, to which a test may add.
+    pub(super) fn builder(self) -> GgufBuilder {
+        let tokens: Vec<String> = (0..self.vocab).map(|token| format!("t{token}")).collect();
+        let mut file = GgufBuilder::new()
+            .text("general.architecture", "llama")
+            .text("tokenizer.ggml.model", "gpt2")
+            .strings("tokenizer.ggml.tokens", &tokens)
+            .u32("llama.block_count", self.layers as u32)
+            .u32("llama.context_length", 512)
+            .u32("llama.embedding_length", self.width as u32)
+            .u32("llama.feed_forward_length", self.hidden as u32)
+            .u32("llama.attention.head_count", self.heads as u32)
+            .u32("llama.attention.head_count_kv", self.kv_heads as u32)
+            .u32("llama.attention.key_length", self.head_dim as u32)
+            .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+            .value("llama.rope.freq_base", Value::F32(1000.0));
+        let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        let mut random = Random(self.seed);
+        file = random.matrix(file, "token_embd", TensorKind::Q8_0, self.vocab, self.width);
+        file = random.norm(file, "output_norm", self.width);
+        if self.separate_head {
+            file = random.matrix(file, "output", TensorKind::F16, self.vocab, self.width);
+        }
+        for layer in 0..self.layers {
+            let name = |part: &str| format!("blk.{layer}.{part}");
+            // Layers differ in kinds, so that every kind and mixed inputs occur.
+            let other = [TensorKind::Q4_0, TensorKind::F16, TensorKind::F32][layer % 3];
+            file = random.norm(file, &name("attn_norm"), self.width);
+            file = random.norm(file, &name("ffn_norm"), self.width);
+            for (part, kind, rows, cols) in [
+                ("attn_q", TensorKind::Q4_1, queries, self.width),
+                ("attn_k", TensorKind::Q4_1, keys, self.width),
+                ("attn_v", other, keys, self.width),
+                ("attn_output", TensorKind::Q4_1, self.width, queries),
+                ("ffn_gate", TensorKind::Q4_1, self.hidden, self.width),
+                ("ffn_up", other, self.hidden, self.width),
+                ("ffn_down", TensorKind::Q8_0, self.width, self.hidden),
+            ] {
+                file = random.matrix(file, &name(part), kind, rows, cols);
+            }
+        }
+        file
+    }
+}
+
+/// A small generator, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 16
+    }
+
+    /// From -1 to 1.
+    fn number(&mut self) -> f32 {
+        (self.next() % 20_001) as f32 / 10_000.0 - 1.0
+    }
+
+    fn norm(&mut self, file: GgufBuilder, name: &str, width: usize) -> GgufBuilder {
+        let values: Vec<f32> = (0..width).map(|_| 1.0 + 0.3 * self.number()).collect();
+        file.f32_tensor(&format!("{name}.weight"), &[width as u64], &values)
+    }
+
+    fn matrix(
+        &mut self,
+        file: GgufBuilder,
+        name: &str,
+        kind: TensorKind,
+        rows: usize,
+        cols: usize,
+    ) -> GgufBuilder {
+        // Outputs of about the size of the inputs.
+        let size = 1.5 / (cols as f32).sqrt();
+        let blocks = rows * cols / kind.block_elements() as usize;
+        let data: Vec<u8> = (0..blocks).flat_map(|_| self.block(kind, size)).collect();
+        file.tensor(
+            &format!("{name}.weight"),
+            &[cols as u64, rows as u64],
+            kind,
+            data,
+        )
+    }
+
+    fn block(&mut self, kind: TensorKind, size: f32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let scale = size * (1.0 + 0.5 * self.number());
+        match kind {
+            TensorKind::F32 => return (self.number() * size).to_le_bytes().to_vec(),
+            TensorKind::F16 => return half(self.number() * size).to_le_bytes().to_vec(),
+            TensorKind::Q8_0 => bytes.extend(half(scale / 127.0).to_le_bytes()),
+            TensorKind::Q4_0 => bytes.extend(half(scale / 8.0).to_le_bytes()),
+            TensorKind::Q4_1 => {
+                bytes.extend(half(scale / 7.5).to_le_bytes());
+                bytes.extend(half(-scale * (1.0 + 0.1 * self.number())).to_le_bytes());
+            }
+            other => panic!("no random {other}"),
+        }
+        while bytes.len() < kind.block_bytes() as usize {
+            bytes.push(self.next() as u8);
+        }
+        bytes
+    }
+}
+
+/// The half float nearest below; fine for numbers of ordinary size.
+fn half(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let exponent = (bits >> 23 & 0xff) as i32 - 127 + 15;
+    if exponent <= 0 {
+        return 0;
+    }
+    ((bits >> 16 & 0x8000) | (exponent as u32) << 10 | (bits >> 13 & 0x3ff)) as u16
+}
