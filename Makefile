@@ -13,7 +13,8 @@ PROFILE ?= --release
 VENV := $(CACHE)/venv-$(shell sha256sum tests/sdk/requirements.txt 2>/dev/null | cut -c1-12)
 PEERS := $(CACHE)/peers/llama-cpp-11434
 export COMPERE_TEST_PYTHON := $(VENV)/bin/python
-SAMPLE ?= Is the trail jacket waterproof, and how much is it today?
+export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
+SAMPLE ?= Is it waterproof?
 
 .PHONY: help deps crates venv model run chat test fmt lint docs unit bench peers
 

@@ -119,7 +119,6 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
         threads: config.model.threads,
         kv_bytes: config.model.kv_cache_mb << 20,
         max_context: config.model.max_context,
-        ..LoadOptions::default()
     };
     let start = Instant::now();
     let LoadedModel {

@@ -244,6 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_the_default_written_out() {
+        let example: Config =
+            toml::from_str(include_str!("../deploy/config.example.toml")).expect("valid");
+        assert_eq!(format!("{example:#?}"), format!("{:#?}", Config::default()));
+    }
+
+    #[test]
+    fn the_example_names_every_setting() {
+        let text = include_str!("../deploy/config.example.toml");
+        for line in format!("{:#?}", Config::default()).lines() {
+            let Some((key, _)) = line.trim().split_once(": ") else {
+                continue;
+            };
+            let named = text
+                .lines()
+                .any(|line| line.trim_start_matches("# ").starts_with(key));
+            assert!(
+                named || text.contains(&format!("{key}]")),
+                "{key} is not in the example"
+            );
+        }
+    }
+
+    #[test]
     fn an_unknown_section_is_refused() {
         let (_dir, args) = file("[htttp]\n");
         let error = from_parts(&args, &variables(&[]))

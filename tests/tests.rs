@@ -17,6 +17,8 @@ mod disconnect;
 mod http;
 /// What bodies may hold.
 mod json;
+/// The program on the real model: command line, signals, exit codes.
+mod program;
 /// The official OpenAI client against a real server.
 mod sdk;
 /// The way down: refuse, finish, end, close.

@@ -1,4 +1,5 @@
 //! Measures compere beside its peers and prints one figure a line.
+#![allow(clippy::print_stdout, reason = "its figures are its output")]
 
 mod figure;
 mod memory;

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use crate::Failure;
 
 const KV_MB: usize = 64;
-/// Prompts of about 1,400 tokens each; together more than the pool holds.
-const PROMPTS: usize = 6;
-const WORDS: usize = 1_000;
+/// Prompts of about 1,300 tokens each; together more than the pool holds.
+const PROMPTS: usize = 8;
+const WORDS: usize = 350;
 
 /// A server that ends with the measurement.
 struct Server {
@@ -80,7 +80,7 @@ fn start(program: &Path, model: &Path, threads: usize) -> Result<Server, Failure
     Ok(Server { child, address })
 }
 
-/// Writes about 1,400 tokens of KV that no other prompt shares.
+/// Writes about 1,300 tokens of KV that no other prompt shares.
 fn fill(address: &str, prompt: usize) -> Result<(), Failure> {
     let mut text = format!("Prompt {prompt}.");
     for word in 0..WORDS {

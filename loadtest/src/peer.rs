@@ -61,7 +61,8 @@ impl LlamaCpp {
 
     /// Tokens a second of all streams together over a shared prompt.
     pub(crate) fn decode_shared(&self, streams: usize, depth: usize) -> Result<f64, Failure> {
-        let context = depth + streams * DECODE_TOKENS + 64;
+        // Each stream has its own share of the context, and holds the prompt in it.
+        let context = streams * (depth + DECODE_TOKENS).next_multiple_of(256);
         let output = Command::new(&self.batched)
             .args(["-m".as_ref(), self.model.as_os_str()])
             .args([

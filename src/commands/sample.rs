@@ -38,7 +38,7 @@ fn request(comment: &str) -> Value {
             "product_id": "trail-jacket",
             "facts": {
                 "name": "Trail Jacket",
-                "waterproof": "yes, waterproof to 10,000 mm",
+                "waterproof": "yes, to 10,000 mm",
                 "weight": "380 g",
                 "price": "$89"
             },

@@ -1,3 +1,5 @@
+//! Templates of every style, their limits, and content that imitates markup.
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! The tokenizer on small vocabularies made for each test.
+
 use super::*;
 
 /// The 256 bytes, then the tokens given.

@@ -26,7 +26,7 @@ pub struct Config {
     pub top_k: usize,
     /// 0 to 1.
     pub min_p: f32,
-    /// Above 0 up to 10; mild by default, since answers repeat facts of the prompt.
+    /// Above 0 up to 10; 1 is off, the default, since answers repeat facts of the prompt.
     pub repetition_penalty: f32,
 }
 
@@ -42,7 +42,7 @@ impl Default for Config {
             top_p: 1.0,
             top_k: 0,
             min_p: 0.0,
-            repetition_penalty: 1.05,
+            repetition_penalty: 1.0,
         }
     }
 }

@@ -4,8 +4,8 @@ use super::{RejectionCause, Turns};
 use crate::engine::TokenStream;
 use crate::template::Message;
 
-/// Ends of a system message that differ from their first word on, as a product's lines do.
-const ENDS: [&str; 2] = ["Product", "Facts"];
+/// Viewers' messages that differ from their first word on.
+const OPENINGS: [&str; 2] = ["Product", "Please"];
 
 impl Turns {
     /// Pins the KV of the persona's prompt. The stream ends when it is resident; turns may run before that.
@@ -13,10 +13,17 @@ impl Turns {
     /// # Errors
     /// What the template or the engine refuses; turns work all the same, the first one slower.
     pub fn warm(&self) -> Result<TokenStream, RejectionCause> {
-        let [one, other] = ENDS.map(|end| {
-            let content = format!("{}\n\n{end}", self.persona.trim());
-            let role = "system".to_owned();
-            self.model.template.render(&[Message { role, content }])
+        let message = |role: &str, content: &str| {
+            let (role, content) = (role.to_owned(), content.to_owned());
+            Message { role, content }
+        };
+        let [one, other] = OPENINGS.map(|opening| {
+            let mut messages = vec![
+                message("system", self.persona.trim()),
+                message("user", opening),
+            ];
+            messages.retain(|message| !message.content.is_empty());
+            self.model.template.render(&messages)
         });
         let (mut tokens, other) = (one?.tokens, other?.tokens);
         let shared = tokens.iter().zip(&other).take_while(|(a, b)| a == b);
