@@ -16,10 +16,7 @@ pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     let config = config::load(&args.config)?;
     let speaker = app::speaker(&config, Arc::new(EngineStats::default()))?;
     if io::stdin().is_terminal() {
-        println!(
-            "{} is listening; an empty line or Ctrl-D ends.",
-            speaker.model.id
-        );
+        println!("{} is listening; Ctrl-D ends.", speaker.model.id);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -32,8 +29,11 @@ pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     loop {
         prompt()?;
         let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line)? == 0 || line.trim().is_empty() {
+        if io::stdin().lock().read_line(&mut line)? == 0 {
             break;
+        }
+        if line.trim().is_empty() {
+            continue;
         }
         messages.push(message("user", line.trim()));
         let answer = runtime.block_on(answer(args, &speaker, &metrics, &messages))?;
@@ -63,12 +63,13 @@ async fn answer(
     while let Some(event) = stream.next().await {
         match event {
             ChatEvent::Delta(text) => {
-                print!("{text}");
-                io::stdout().flush()?;
+                let mut out = io::stdout();
+                out.write_all(text.as_bytes())?;
+                out.flush()?;
                 answer.push_str(&text);
             }
             ChatEvent::Finished(finish) => {
-                println!();
+                writeln!(io::stdout())?;
                 if let FinishReason::Error(reason) = finish.reason {
                     return Err(reason.into());
                 }

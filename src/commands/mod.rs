@@ -7,6 +7,7 @@ mod sample;
 mod serve;
 
 use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command};
@@ -28,6 +29,8 @@ pub fn run(cli: Cli) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has enough of it, as `head` does.
+        Err(failure) if is_closed_pipe(failure.as_ref()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(failure.as_ref());
             ExitCode::FAILURE
@@ -47,4 +50,9 @@ fn complain(failure: &(dyn Error + 'static)) {
         last = text;
         cause = error.source();
     }
+}
+
+fn is_closed_pipe(failure: &(dyn Error + 'static)) -> bool {
+    let error = failure.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -13,9 +13,10 @@ use super::error::{ApiError, Code};
 use super::sse::{self, Frames};
 use super::wire::respond::{Buffered, RespondCall, event, read_cancel};
 use super::{Shared, body};
+use crate::engine::SubmitError;
 use crate::shutdown::Phase;
 use crate::telemetry::events::TurnRejected;
-use crate::turn::{TurnEvent, TurnStream, Turns, UnknownTurn};
+use crate::turn::{RejectionCause, TurnEvent, TurnStream, Turns, UnknownTurn};
 
 /// The header that carries a turn's id before its first event.
 const RESPONSE_ID: &str = "x-response-id";
@@ -32,7 +33,7 @@ pub(super) async fn respond(
     };
     let turn = turns
         .respond(call.request)
-        .map_err(|rejection| instead(rejection.cause.into(), &rejection.fallback))?;
+        .map_err(|rejection| instead(refused(rejection.cause), &rejection.fallback))?;
     let response_id = turn.response_id().to_owned();
     let events = Events {
         turn,
@@ -50,6 +51,20 @@ pub(super) async fn respond(
         HeaderValue::from_str(&response_id).expect("a turn's id is of letters, digits and _");
     response.headers_mut().insert(RESPONSE_ID, header);
     Ok(response)
+}
+
+/// The same as for a chat, but the prompt is made of what the caller calls its context.
+fn refused(cause: RejectionCause) -> ApiError {
+    let is_prompt = matches!(
+        cause,
+        RejectionCause::Template(_) | RejectionCause::Submit(SubmitError::ContextLength { .. })
+    );
+    let error = ApiError::from(cause);
+    if is_prompt {
+        error.at("context")
+    } else {
+        error
+    }
 }
 
 /// Stops a turn; its events end with a completion that says so.

@@ -30,7 +30,6 @@ pub(super) enum Code {
     ShuttingDown,
     TooManyConnections,
     EngineError,
-    EmptyAnswer,
     Internal,
 }
 
@@ -62,7 +61,6 @@ impl Code {
             Self::ShuttingDown => (S::SERVICE_UNAVAILABLE, "shutting_down", SERVER),
             Self::TooManyConnections => (S::SERVICE_UNAVAILABLE, "too_many_connections", SERVER),
             Self::EngineError => (S::INTERNAL_SERVER_ERROR, "engine_error", SERVER),
-            Self::EmptyAnswer => (S::INTERNAL_SERVER_ERROR, "empty_answer", SERVER),
             Self::Internal => (S::INTERNAL_SERVER_ERROR, "internal_error", SERVER),
         }
     }
@@ -201,7 +199,7 @@ mod tests {
     use super::*;
 
     /// Every code.
-    const ALL: [Code; 21] = [
+    const ALL: [Code; 20] = [
         Code::InvalidJson,
         Code::InvalidParameter,
         Code::MissingParameter,
@@ -221,7 +219,6 @@ mod tests {
         Code::ShuttingDown,
         Code::TooManyConnections,
         Code::EngineError,
-        Code::EmptyAnswer,
         Code::Internal,
     ];
 

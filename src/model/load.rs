@@ -56,7 +56,7 @@ pub enum ModelError {
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
     /// A compute thread cannot be started.
-    #[error("cannot start compute threads: {0}")]
+    #[error("threads: cannot start as many compute threads: {0}")]
     Threads(std::io::Error),
     /// An option does not fit the model.
     #[error("{option}: {reason}")]
@@ -97,6 +97,12 @@ pub(crate) fn load_on(
     }
     let max_context = context(&spec, options)?;
     let cache = KvCache::new(shape(&spec), blocks(&spec, options)?)?;
+    if options.threads == Some(0) {
+        return Err(ModelError::Option {
+            option: "threads",
+            reason: "0 threads compute nothing".to_owned(),
+        });
+    }
     let threads = options
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -138,7 +144,7 @@ fn blocks(spec: &DecoderSpec, options: &LoadOptions) -> Result<usize, ModelError
     let block = shape(spec).block_bytes();
     match options.kv_bytes / block {
         0 => Err(ModelError::Option {
-            option: "kv_bytes",
+            option: "kv_cache_mb",
             reason: format!("{} bytes hold no block of {block} bytes", options.kv_bytes),
         }),
         blocks => Ok(blocks),

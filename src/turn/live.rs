@@ -165,16 +165,29 @@ impl Live {
         }
     }
 
-    /// Completes an answer that must have said something.
-    fn complete_spoken(self, finish_reason: TurnFinish, finish: Option<Finish>) {
+    /// Completes an answer that must have said something; where nothing in it can be spoken, the fallback line is said.
+    fn complete_spoken(mut self, finish_reason: TurnFinish, finish: Option<Finish>) {
+        let mut degraded = Vec::new();
         if self.answer.is_silent() {
-            self.fail(
-                "empty_answer",
-                "the model wrote nothing that can be spoken".to_owned(),
-            );
-            return;
+            self.say_fallback("empty_answer");
+            degraded.push("fallback");
         }
-        self.complete(finish_reason, Vec::new(), finish);
+        self.complete(finish_reason, degraded, finish);
+    }
+
+    /// Dead air is worse than a line that says nothing.
+    fn say_fallback(&mut self, reason: &'static str) {
+        FallbackSpoken {
+            response_id: &self.entry.response_id,
+            reason,
+        }
+        .emit(&self.metrics);
+        let line = self.config.fallback.clone();
+        self.say(vec![Clause {
+            text: line.clone(),
+            tts_text: line,
+            pause_ms: 0,
+        }]);
     }
 
     /// The deadline cuts at the last whole segment; with nothing said, the fallback line is the answer.
@@ -194,18 +207,8 @@ impl Live {
         let clauses = self.answer.cut_short();
         self.say(clauses);
         if self.answer.is_silent() {
-            FallbackSpoken {
-                response_id: &response_id,
-                reason: "deadline",
-            }
-            .emit(&self.metrics);
+            self.say_fallback("deadline");
             degraded.push("fallback");
-            let line = self.config.fallback.clone();
-            self.say(vec![Clause {
-                text: line.clone(),
-                tts_text: line,
-                pause_ms: 0,
-            }]);
         }
         self.complete(TurnFinish::Deadline, degraded, finish);
     }

@@ -72,7 +72,7 @@ impl PagedEngine {
     /// Ends every stream with an error, then the thread, and waits for it: at most for the step in progress.
     pub fn shutdown(&self) {
         self.shared.stop();
-        self.thread.unpark();
+        self.shared.ring(&self.thread);
         let join = self
             .join
             .lock()
@@ -93,19 +93,19 @@ impl Drop for PagedEngine {
 impl Engine for PagedEngine {
     fn generate(&self, request: GenerateRequest) -> Result<TokenStream, SubmitError> {
         let stream = self.intake.generate(request)?;
-        self.thread.unpark();
+        self.shared.ring(&self.thread);
         Ok(stream)
     }
 
     fn pin(&self, prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
         let ticket = self.intake.pin(prompt)?;
-        self.thread.unpark();
+        self.shared.ring(&self.thread);
         Ok(ticket)
     }
 
     fn unpin(&self, pin: PinId) {
         self.intake.unpin(pin);
-        self.thread.unpark();
+        self.shared.ring(&self.thread);
     }
 
     fn limits(&self) -> EngineLimits {
@@ -127,8 +127,7 @@ fn run(mut core: Core, shared: &Shared) {
     let steps = catch_unwind(AssertUnwindSafe(|| {
         while !shared.stopping() {
             if !core.step() {
-                // Whoever sends work unparks after it is visible, and an early unpark makes the next park return.
-                thread::park();
+                shared.sleep();
             }
         }
     }));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::pins::Pins;
@@ -19,6 +20,9 @@ pub(super) struct Shared {
     epoch: Instant,
     alive: AtomicBool,
     stopping: AtomicBool,
+    /// Whether something came in since the engine last looked. A flag of its own, because the thread's park token is
+    /// also what the runner's compute threads wake it with.
+    bell: AtomicBool,
     /// Requests that did not end yet.
     open: AtomicUsize,
     /// Those of them that wait.
@@ -42,6 +46,7 @@ impl Shared {
             pins: Pins::new(pin_blocks),
             alive: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
+            bell: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             queue_limit,
@@ -85,6 +90,19 @@ impl Shared {
     /// A request ended.
     pub(super) fn close(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Wakes the engine's thread, or keeps it from going to sleep; call it after what it shall see is visible.
+    pub(super) fn ring(&self, thread: &Thread) {
+        self.bell.store(true, Ordering::Release);
+        thread.unpark();
+    }
+
+    /// Sleeps until the bell rings; returns at once when it has rung since the last time.
+    pub(super) fn sleep(&self) {
+        while !self.bell.swap(false, Ordering::AcqRel) {
+            thread::park();
+        }
     }
 
     pub(super) fn stop(&self) {

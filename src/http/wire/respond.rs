@@ -299,7 +299,6 @@ impl Buffered {
         };
         let code = match failure.code {
             "engine_error" => Code::EngineError,
-            "empty_answer" => Code::EmptyAnswer,
             _ => Code::Internal,
         };
         let mut error = ApiError::new(code, failure.message)

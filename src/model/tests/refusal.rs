@@ -146,7 +146,7 @@ fn options_that_do_not_fit_the_model_are_refused() {
         ..LoadOptions::default()
     };
     assert!(
-        load_error(&TINY.builder(), &small).starts_with("kv_bytes: 1000 bytes hold no block of")
+        load_error(&TINY.builder(), &small).starts_with("kv_cache_mb: 1000 bytes hold no block of")
     );
     for context in [0, 513] {
         let options = LoadOptions {

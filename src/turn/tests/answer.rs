@@ -186,13 +186,13 @@ async fn no_answer_is_longer_than_its_limit_whatever_the_limit() {
                 .unwrap();
             let events = events(stream).await;
             let spoken = texts(&events).concat();
+            if completion(&events).degraded == ["fallback"] {
+                assert_eq!(spoken, Config::default().fallback);
+                continue;
+            }
+            assert!(!spoken.is_empty(), "{max_chars} {answer}");
             assert!(answer.starts_with(&spoken), "{spoken:?}");
             assert!(spoken.trim_end().chars().count() <= max_chars, "{spoken:?}");
-            assert_eq!(
-                spoken.is_empty(),
-                matches!(events.last(), Some(TurnEvent::Failed(_))),
-                "{max_chars} {answer}"
-            );
         }
     }
 }
@@ -217,12 +217,12 @@ async fn words_that_never_end_stop_the_engine() {
     let stage = stage(vec![Ok(vec![text(&"👏".repeat(1000)), Beat::Hang])]);
     let start = Instant::now();
     let events = events(stage.turns.respond(request()).unwrap()).await;
-    assert_eq!(failure(&events).code, "empty_answer");
+    assert_eq!(completion(&events).degraded, ["fallback"]);
     assert!(start.elapsed() < Duration::from_millis(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_words_fails_with_a_fallback_and_no_segment() {
+async fn an_answer_without_words_is_the_fallback_line() {
     for silent in [
         "👏👏👏",
         "   ",
@@ -234,11 +234,9 @@ async fn an_answer_without_words_fails_with_a_fallback_and_no_segment() {
     ] {
         let stage = stage(vec![says(&[silent])]);
         let events = events(stage.turns.respond(request()).unwrap()).await;
-        assert_eq!(events.len(), 2, "{silent:?}: {events:?}");
-        let failure = failure(&events);
-        assert_eq!(failure.code, "empty_answer");
-        assert_eq!(failure.fallback, Config::default().fallback);
-        assert_eq!(stage.ended("failed"), 1.0);
+        assert_eq!(texts(&events), [Config::default().fallback], "{silent:?}");
+        assert_eq!(completion(&events).degraded, ["fallback"]);
+        assert_eq!(stage.ended("stop"), 1.0);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::support::{alone, config, limits, prompt, request};
+use crate::engine::paged::batch::Batch;
 use crate::engine::paged::fake::{FakeControl, FakeRunner, byte_tokenizer};
-use crate::engine::paged::runner::RunnerLimits;
+use crate::engine::paged::runner::{ModelRunner, RunnerError, RunnerLimits};
 use crate::engine::paged::{Config, PagedEngine, StartError};
 use crate::engine::{Engine, FinishReason, SubmitError, TokenEvent, TokenStream};
 use crate::telemetry::EngineStats;
@@ -245,5 +247,39 @@ impl crate::engine::paged::runner::ModelRunner for Unusable {
         _: &mut Vec<f32>,
     ) -> Result<(), crate::engine::paged::runner::RunnerError> {
         unreachable!("an engine that did not start computes nothing")
+    }
+}
+
+/// A fake runner that, like one with compute threads of its own, uses up the thread's park token in each pass.
+struct Parking(FakeRunner);
+
+impl ModelRunner for Parking {
+    fn limits(&self) -> RunnerLimits {
+        self.0.limits()
+    }
+
+    fn forward(&mut self, batch: &Batch, logits: &mut Vec<f32>) -> Result<(), RunnerError> {
+        let result = self.0.forward(batch, logits);
+        std::thread::park_timeout(Duration::ZERO);
+        result
+    }
+}
+
+/// Fault: what arrived during a step that left the engine idle was not looked at until something else arrived.
+#[test]
+fn work_that_arrives_while_the_last_sequence_ends_is_not_slept_over() {
+    let runner = FakeRunner::hashing(limits(200, 4));
+    let control = runner.control();
+    let (stats, runner) = (Arc::new(EngineStats::default()), Box::new(Parking(runner)));
+    let engine = PagedEngine::start(runner, byte_tokenizer(), stats, &config()).unwrap();
+    for _ in 0..20 {
+        control.close();
+        let entered = control.entered();
+        let dropped = engine.generate(request("dropped", 50)).unwrap();
+        control.wait_entered(entered + 1);
+        drop(dropped);
+        let next = engine.generate(request("next", 3)).unwrap();
+        control.open();
+        assert_eq!(read(next).1, FinishReason::Length);
     }
 }
