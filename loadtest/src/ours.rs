@@ -7,7 +7,8 @@ use compere::engine::paged::batch::{Batch, BatchSequence, BlockId};
 use compere::engine::paged::runner::{ModelRunner, RunnerLimits};
 
 use crate::Failure;
-use crate::peer::DECODE_TOKENS;
+use crate::figure::median;
+use crate::peer::{DECODE_TOKENS, REPEATS};
 
 /// A loaded model and the buffers that its steps reuse.
 pub(crate) struct Ours {
@@ -34,7 +35,7 @@ impl Ours {
         })
     }
 
-    /// Tokens a second of a prompt of `tokens` in one step, after a warm-up step.
+    /// Tokens a second of a prompt of `tokens` in one step, after a warm-up step; the median of several.
     pub(crate) fn prefill(&mut self, tokens: usize) -> Result<f64, Failure> {
         let blocks = self.block_range(0, tokens);
         let row = Row {
@@ -43,9 +44,13 @@ impl Ours {
             blocks,
         };
         self.step(std::slice::from_ref(&row))?;
-        let start = Instant::now();
-        self.step(std::slice::from_ref(&row))?;
-        Ok(count(tokens) / start.elapsed().as_secs_f64())
+        let mut samples = Vec::new();
+        for _ in 0..REPEATS {
+            let start = Instant::now();
+            self.step(std::slice::from_ref(&row))?;
+            samples.push(count(tokens) / start.elapsed().as_secs_f64());
+        }
+        Ok(median(samples))
     }
 
     /// Tokens a second of `streams` together, each generating after the same `depth` tokens held once.
@@ -85,11 +90,15 @@ impl Ours {
             this.step(&rows)
         };
         decode(self, 0)?;
-        let start = Instant::now();
-        for at in 0..DECODE_TOKENS {
-            decode(self, at)?;
+        let mut samples = Vec::new();
+        for _ in 0..REPEATS {
+            let start = Instant::now();
+            for at in 0..DECODE_TOKENS {
+                decode(self, at)?;
+            }
+            samples.push(count(streams * DECODE_TOKENS) / start.elapsed().as_secs_f64());
         }
-        Ok(count(streams * DECODE_TOKENS) / start.elapsed().as_secs_f64())
+        Ok(median(samples))
     }
 
     fn block_range(&self, first: usize, tokens: usize) -> Vec<BlockId> {

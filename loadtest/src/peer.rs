@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
+use crate::figure::median;
 
+/// Times that one round repeats a measurement, on both sides; the median counts.
+pub(crate) const REPEATS: usize = 5;
 /// Generated tokens of one decode measurement.
 pub(crate) const DECODE_TOKENS: usize = 64;
 
@@ -100,12 +103,22 @@ impl LlamaCpp {
     fn run_bench(&self, args: &[&str]) -> Result<f64, Failure> {
         let output = Command::new(&self.bench)
             .args(["-m".as_ref(), self.model.as_os_str()])
-            .args(["-t", &self.threads, "-r", "1", "-o", "json"])
+            .args([
+                "-t",
+                &self.threads,
+                "-r",
+                &REPEATS.to_string(),
+                "-o",
+                "json",
+            ])
             .args(args)
             .output()?;
         serde_json::from_slice::<serde_json::Value>(&output.stdout)
             .ok()
-            .and_then(|rows| rows[0]["avg_ts"].as_f64())
+            .and_then(|rows| {
+                let samples = rows[0]["samples_ts"].as_array()?.iter();
+                Some(median(samples.filter_map(serde_json::Value::as_f64)))
+            })
             .ok_or_else(|| format!("llama-bench gave no result: {}", tail(&output.stderr)).into())
     }
 }
