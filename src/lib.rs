@@ -9,6 +9,7 @@
 //! | [`app`] | the composition root: builds every part from [`config`] and owns the background tasks |
 //! | [`config`] | the sum of the parts' `Config`s; the only reader of the environment |
 //! | [`http`] | the only user of axum: routes, wire types, errors |
+//! | [`harness`] | the registry of what operators change on air: skills, hooks, tools, prompts |
 //! | [`turn`] | one conversational turn: prompt, generation, speakable segments, outcome |
 //! | [`template`] | the model's chat template, rendered to sections that keep content apart from markup |
 //! | [`tokenizer`] | text to token ids and back |
@@ -46,6 +47,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod engine;
+pub mod harness;
 pub mod http;
 pub mod model;
 pub mod shutdown;

@@ -1,0 +1,7 @@
+//! The harness registry: what operators change while the avatar is on air. It knows files, not requests.
+
+pub mod problem;
+pub mod source;
+
+pub use problem::Problem;
+pub use source::Source;
