@@ -25,6 +25,27 @@ struct Cli {
 enum Command {
     /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
     Figures(FiguresArgs),
+    /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
+    Micro(MicroArgs),
+}
+
+#[derive(Args)]
+struct MicroArgs {
+    /// Model file.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Tokens of the prompt.
+    #[arg(long, default_value_t = 512)]
+    prefill: usize,
+    /// Sequences that decode together after the prompt.
+    #[arg(long, default_value_t = 8)]
+    streams: usize,
+    /// How often each is measured; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
 }
 
 #[derive(Args)]
@@ -47,10 +68,11 @@ struct FiguresArgs {
 }
 
 fn main() -> ExitCode {
-    let Cli {
-        command: Command::Figures(args),
-    } = Cli::parse();
-    match figures(&args) {
+    let outcome = match Cli::parse().command {
+        Command::Figures(args) => figures(&args),
+        Command::Micro(args) => micro(&args),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("a figure misses its bound");
@@ -61,6 +83,27 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn micro(args: &MicroArgs) -> Result<bool, Failure> {
+    let mut ours = ours::Ours::load(&args.model, args.threads)?;
+    let (mut prefill, mut decode) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        prefill.push(ours.prefill(args.prefill)?);
+        decode.push(ours.decode(args.streams, args.prefill)?);
+    }
+    println!(
+        "speed prefill_{} {:.1} tok/s",
+        args.prefill,
+        median(prefill)
+    );
+    println!(
+        "speed decode_{}_at_{} {:.1} tok/s",
+        args.streams,
+        args.prefill,
+        median(decode)
+    );
+    Ok(true)
 }
 
 type Failure = Box<dyn std::error::Error>;

@@ -28,16 +28,14 @@ const NEGLIGIBLE: f32 = -64.0;
 pub(crate) unsafe fn exp<L: Lanes>(x: L) -> L {
     // SAFETY: the caller has L's features; there are no pointers.
     unsafe {
-        let rounded = x.mul(L::splat(LOG2_E)).add(L::splat(ROUND));
+        let rounded = x.mul_add(L::splat(LOG2_E), L::splat(ROUND));
         let n = rounded.sub(L::splat(ROUND));
-        let r = x
-            .sub(n.mul(L::splat(LN_2_HIGH)))
-            .sub(n.mul(L::splat(LN_2_LOW)));
+        let r = n.mul_add(L::splat(-LN_2_LOW), n.mul_add(L::splat(-LN_2_HIGH), x));
         let mut p = L::splat(COEFFICIENTS[0]);
         for c in &COEFFICIENTS[1..] {
-            p = p.mul(r).add(L::splat(*c));
+            p = p.mul_add(r, L::splat(*c));
         }
-        let p = p.mul(r).mul(r).add(r).add(L::splat(1.0));
+        let p = p.mul(r).mul_add(r, r).add(L::splat(1.0));
         p.mul(rounded.exp2_of_rounded())
     }
 }
@@ -55,14 +53,14 @@ pub(crate) fn weight_of(x: f32) -> f32 {
     if x < NEGLIGIBLE {
         return 0.0;
     }
-    let rounded = x * LOG2_E + ROUND;
+    let rounded = x.mul_add(LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
+    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let mut p = COEFFICIENTS[0];
     for c in &COEFFICIENTS[1..] {
-        p = p * r + c;
+        p = p.mul_add(r, *c);
     }
-    let p = p * r * r + r + 1.0;
+    let p = (p * r).mul_add(r, r) + 1.0;
     p * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
 }
 

@@ -38,7 +38,7 @@ unsafe fn normalise_body<L: Lanes>(row: Row) {
         for i in (0..row.width).step_by(LANES) {
             let x = L::load(row.x.add(i)).add(L::load(row.delta.add(i)));
             x.store(row.x.add(i));
-            squares = squares.add(x.mul(x));
+            squares = x.mul_add(x, squares);
         }
         let mean = squares.sum() / row.width as f32;
         let factor = L::splat(1.0 / (mean + row.epsilon).sqrt());

@@ -14,7 +14,7 @@ pub(super) trait Numbers {
     const SIZE: usize;
 
     /// # Safety
-    /// The processor has AVX2 and F16C, and 16 numbers lie at `column`.
+    /// The processor has AVX2, FMA and F16C, and 16 numbers lie at `column`.
     unsafe fn load(column: *const u8) -> Pair;
 }
 
@@ -53,7 +53,7 @@ const AHEAD: usize = 8192;
 
 /// # Panics
 /// When the tile is shorter than the inputs ask for, or the inputs differ in length.
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T]) -> [Column; T] {
     let cols = inputs[0].len();
     assert!(
@@ -69,7 +69,7 @@ pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
             for (sums, input) in sums.iter_mut().zip(inputs) {
                 let x = _mm256_set1_ps(*input.get_unchecked(k));
                 for (y, weight) in sums[sum].iter_mut().zip(weights) {
-                    *y = _mm256_add_ps(*y, _mm256_mul_ps(weight, x));
+                    *y = _mm256_fmadd_ps(weight, x, *y);
                 }
             }
         }
