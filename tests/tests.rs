@@ -31,3 +31,5 @@ mod template;
 mod tidy;
 /// Token ids of the default model's vocabulary against the reference tokenizer's.
 mod tokenizer;
+/// Small vocabularies of every supported rule against the reference tokenizers.
+mod vocabularies;

@@ -1,0 +1,1 @@
+//! Files made wrong in each place.
