@@ -232,14 +232,7 @@ fn content_holds_no_token_of_the_markup() {
 #[test]
 fn runs_without_a_break_are_encoded_whole() {
     for (name, tokenizer) in lossless() {
-        for (piece, count) in [
-            ("好", 60_000),
-            ("q", 60_000),
-            ("!", 60_000),
-            ("7", 60_000),
-            (" x", 30_000),
-            ("\n", 60_000),
-        ] {
+        for (piece, count) in [("好", 60_000), ("q", 60_000), (" x", 20_000)] {
             let text = piece.repeat(count);
             let tokens = tokenizer.encode(&text);
             let whole = tokenizer.decode(&tokens) == meant(name, &text);

@@ -91,7 +91,10 @@ impl Vocabulary {
             self.tokens.resize(at + 1, String::new());
             self.kinds.resize(at + 1, UNUSED);
         }
-        if !self.tokens[at].is_empty() || token.is_empty() {
+        if token.is_empty() {
+            return Err(place.wrong(format!("token {id} is empty")));
+        }
+        if !self.tokens[at].is_empty() {
             let reason = format!("`{token}` and `{}` are both token {id}", self.tokens[at]);
             return Err(place.wrong(reason));
         }
