@@ -221,10 +221,7 @@ fn message(mut fields: Fields) -> Result<Message, ApiError> {
     fields.only("tool_calls", &[json!([])])?;
     fields.only("annotations", &[json!([])])?;
     fields.finish()?;
-    Ok(Message {
-        role: role.to_owned(),
-        content,
-    })
+    Ok(Message::new(role, content))
 }
 
 /// A text, or a list of text parts, which are joined by line breaks.
