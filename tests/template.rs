@@ -75,7 +75,8 @@ impl Said {
             let function = &call["function"];
             // On the wire, arguments are a text.
             let arguments = function["arguments"].to_string();
-            ToolCall::new(id, function["name"].as_str().unwrap(), &arguments).unwrap()
+            let name = function["name"].as_str().expect("a call has a name");
+            ToolCall::new(id, name, &arguments).expect("arguments are an object")
         };
         Message {
             role: self.role.clone(),
@@ -207,7 +208,8 @@ fn with_tools(texts: &[String]) -> (Vec<Message>, Vec<Value>) {
     let mut texts = texts.iter().cycle().cloned();
     let mut text = || texts.next().expect("a cycle has no end");
     let arguments = json!({text(): text(), "n": {text(): [text(), 7, null]}});
-    let call = ToolCall::new(Some(text()), text(), &arguments.to_string()).unwrap();
+    let call = ToolCall::new(Some(text()), text(), &arguments.to_string());
+    let call = call.expect("arguments are an object");
     let called = Message {
         tool_calls: vec![call],
         ..Message::new("assistant", text())

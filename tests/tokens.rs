@@ -12,7 +12,7 @@ fn tokens(server: &TestServer, body: &Value) -> Vec<u64> {
     let response = server.post("/tokenize", body);
     assert_eq!(response.status(), 200, "{}", response.body);
     let answer = response.json();
-    let tokens: Vec<u64> = serde_json::from_value(answer["tokens"].clone()).unwrap();
+    let tokens: Vec<u64> = serde_json::from_value(answer["tokens"].clone()).expect("a list of ids");
     assert_eq!(answer["count"], tokens.len());
     tokens
 }
@@ -20,7 +20,10 @@ fn tokens(server: &TestServer, body: &Value) -> Vec<u64> {
 fn text(server: &TestServer, tokens: &[u64]) -> String {
     let response = server.post("/detokenize", json!({"tokens": tokens, "model": MODEL}));
     assert_eq!(response.status(), 200, "{}", response.body);
-    response.json()["content"].as_str().unwrap().to_owned()
+    response.json()["content"]
+        .as_str()
+        .expect("a text")
+        .to_owned()
 }
 
 #[test]

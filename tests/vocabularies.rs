@@ -41,19 +41,21 @@ struct PieceModel {
 fn fixture(name: &str) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     let path = format!("{root}/tests/fixtures/vocabularies/{name}");
-    std::fs::read_to_string(path).unwrap()
+    std::fs::read_to_string(path).expect("the fixture is there")
 }
 
 fn references() -> References {
-    serde_json::from_str(&fixture("references.json")).unwrap()
+    serde_json::from_str(&fixture("references.json")).expect("the fixture is of this shape")
 }
 
 fn json(name: &str) -> Tokenizer {
-    Tokenizer::from_hf_json(fixture(&format!("{name}.json")).as_bytes()).unwrap()
+    let file = fixture(&format!("{name}.json"));
+    Tokenizer::from_hf_json(file.as_bytes()).expect("the file is supported")
 }
 
 fn pieces(name: &str) -> Tokenizer {
-    let model: PieceModel = serde_json::from_str(&fixture(&format!("{name}.pieces.json"))).unwrap();
+    let model: PieceModel = serde_json::from_str(&fixture(&format!("{name}.pieces.json")))
+        .expect("the fixture is of this shape");
     let prefix = if model.add_space_prefix {
         SpacePrefix::Segments
     } else {
@@ -75,7 +77,7 @@ fn pieces(name: &str) -> Tokenizer {
         },
         ..TokenizerParts::default()
     };
-    Tokenizer::new(parts).unwrap()
+    Tokenizer::new(parts).expect("the vocabulary is whole")
 }
 
 /// Every vocabulary that loses nothing of a text.
@@ -94,7 +96,11 @@ fn lossless() -> Vec<(&'static str, Tokenizer)> {
 
 fn ids(digits: &str) -> Vec<TokenId> {
     const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |c: u8| TokenId::try_from(ALPHABET.find(char::from(c)).unwrap()).unwrap();
+    let digit = |c: u8| {
+        let digits = (0..).zip(ALPHABET.bytes());
+        let found = digits.into_iter().find(|(_, known)| *known == c);
+        found.expect("one of the 64").0
+    };
     let pairs = digits.as_bytes().chunks(2);
     pairs
         .map(|pair| digit(pair[0]) << 6 | digit(pair[1]))

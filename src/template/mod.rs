@@ -18,6 +18,8 @@ mod source;
 mod spelled;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tool_tests;
 
 use std::error::Error as _;
 use std::sync::Arc;

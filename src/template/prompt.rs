@@ -58,8 +58,8 @@ impl Assembly<'_> {
         // more than the text is a space in front.
         let bytes = |token: &TokenId| self.tokenizer.token_bytes(*token).len();
         let all: usize = encoded.iter().map(bytes).sum();
-        let mut edge_at = all.saturating_sub(self.tokenizer.encoded_len(&clean));
-        let mut from = start;
+        let in_front = all.saturating_sub(self.tokenizer.encoded_len(&clean));
+        let (mut from, mut edge_at) = (start, 0);
         let (mut token, mut token_at) = (0, 0);
         while let Some(edge) = self
             .edges
@@ -71,7 +71,9 @@ impl Assembly<'_> {
                 .tokenizer
                 .encoded_len(&self.marks.clean(&self.text[from..to]));
             from = to;
-            while token_at < edge_at && token < encoded.len() {
+            // A content that nothing comes before begins with that space.
+            let wanted = if edge_at == 0 { 0 } else { in_front + edge_at };
+            while token_at < wanted && token < encoded.len() {
                 token_at += bytes(&encoded[token]);
                 token += 1;
             }

@@ -26,11 +26,11 @@ fn tokenizer(control: &[&str]) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::new(parts).unwrap())
 }
 
-fn user(content: &str) -> Message {
+pub(super) fn user(content: &str) -> Message {
     Message::new("user", content)
 }
 
-fn compile(source: &str) -> Result<ChatTemplate, TemplateError> {
+pub(super) fn compile(source: &str) -> Result<ChatTemplate, TemplateError> {
     ChatTemplate::new(source, tokenizer(&["<|a|>", "<think>", "@"]))
 }
 
@@ -150,7 +150,7 @@ fn a_refusal_carries_the_templates_own_sentence() {
     );
 }
 
-fn text_of(template: &ChatTemplate, messages: &[Message]) -> (String, usize) {
+pub(super) fn text_of(template: &ChatTemplate, messages: &[Message]) -> (String, usize) {
     let prompt = template.render(messages).unwrap();
     let control = |token: &&TokenId| template.tokenizer().token_bytes(**token).is_empty();
     let count = prompt.tokens.iter().filter(control).count();
@@ -303,99 +303,53 @@ fn values_cannot_be_deep() {
     }
 }
 
-/// A template that iterates the arguments of a call, and one that writes them as JSON.
+/// Tokens of a vocabulary of pieces begin with a space that the text does not have; form C is shorter than the text.
 #[test]
-fn arguments_sent_as_text_are_a_mapping_in_the_template() {
-    let call = ToolCall::new(None, "get", r#"{"sku": "A1", "n": {"z": [1, "<|a|>"]}}"#).unwrap();
-    let message = Message {
-        tool_calls: vec![call],
-        ..Message::new("assistant", "")
-    };
-    let cases = [
-        (
-            "{% for k, v in call.arguments|items %}{{ k }}={{ v }};{% endfor %}",
-            "sku=A1;n={'z': [1, '<|a|>']};",
-        ),
-        (
-            "{{ call.name }} {{ call.arguments|tojson }}",
-            r#"get {"sku": "A1", "n": {"z": [1, "<|a|>"]}}"#,
-        ),
-        (
-            "{{ call.arguments|tojson(ensure_ascii=true) }}",
-            r#"{"sku": "A1", "n": {"z": [1, "<|a|>"]}}"#,
-        ),
+fn sections_are_right_where_tokens_are_longer_or_shorter_than_the_text() {
+    let letters = ('a'..='z').map(|c| (c.to_string(), 1));
+    let more = [
+        ("\u{2581}", 1),
+        ("\u{2581}hi", 1),
+        ("hi", 1),
+        ("<s>", 3),
+        ("\n", 1),
     ];
-    for (body, expected) in cases {
-        let source = format!(
-            "{{% for m in messages %}}{{% for c in m.tool_calls %}}{{% set call = c.function %}}{body}{{% endfor %}}{{% endfor %}}"
-        );
-        let template = compile(&source).unwrap();
-        assert_eq!(
-            text_of(&template, std::slice::from_ref(&message)),
-            (expected.to_owned(), 0)
-        );
-    }
-}
-
-#[test]
-fn members_that_a_message_lacks_are_not_there() {
-    let source = "{% for m in messages %}{{ 'tool_calls' in m }} {{ 'name' in m }} {{ m.tool_call_id is defined }} {{ tools is none }} {{ x is defined }}{% endfor %}";
-    let template = compile(source).unwrap();
-    assert_eq!(
-        text_of(&template, &[user("a")]).0,
-        "False False False True False"
-    );
-    let message = Message {
-        tool_calls: vec![ToolCall::new(Some("7".to_owned()), "f", " ").unwrap()],
-        tool_call_id: Some("7".to_owned()),
-        name: Some("f".to_owned()),
-        ..Message::default()
+    let more = more.map(|(text, kind)| (text.to_owned(), kind));
+    let (tokens, kinds): (Vec<String>, Vec<i32>) = letters.chain(more).unzip();
+    let pieces = TokenizerParts {
+        model: "llama".to_owned(),
+        scores: vec![0.0; tokens.len()],
+        tokens,
+        kinds,
+        spaces: crate::tokenizer::Spaces {
+            prefix: crate::tokenizer::SpacePrefix::Segments,
+            strip: true,
+            ..Default::default()
+        },
+        ..TokenizerParts::default()
     };
-    let variables = json!({"x": "<|a|>", "messages": 1});
-    let prompt = template.render_conversation(&Conversation {
-        messages: &[message],
-        tools: &[json!({"type": "function"})],
-        variables: variables.as_object(),
-    });
-    let text = template.tokenizer().decode(&prompt.unwrap().tokens);
-    assert_eq!(text, "True True True False True");
-}
-
-#[test]
-fn arguments_that_are_no_object_are_refused() {
-    let refused = |arguments: &str| ToolCall::new(None, "f", arguments).unwrap_err().to_string();
-    assert_eq!(refused("[1]"), "arguments must be a JSON object");
-    assert!(refused("{\"a\": }").starts_with("arguments are not valid JSON: expected value"));
-}
-
-#[test]
-fn conversations_with_tools_have_a_template_of_their_own_where_there_is_one() {
-    let template = compile("plain")
-        .unwrap()
-        .with_tool_use("{{ tools[0].function.name }}")
-        .unwrap();
-    let render = |tools: &[serde_json::Value]| {
-        let messages = [user("a")];
-        let conversation = Conversation {
-            messages: &messages,
-            tools,
-            variables: None,
-        };
-        template
-            .tokenizer()
-            .decode(&template.render_conversation(&conversation).unwrap().tokens)
+    let pieces = Arc::new(Tokenizer::new(pieces).unwrap());
+    let source = "<s>{{ messages[0].content }}<s>x {{ messages[1].content }} y";
+    let section = |tokenizer: &Arc<Tokenizer>, contents: [&str; 2]| {
+        let template = ChatTemplate::new(source, Arc::clone(tokenizer));
+        let prompt = template.map(|template| template.render(&contents.map(user)).unwrap());
+        let prompt = prompt.unwrap();
+        let texts = prompt
+            .sections
+            .iter()
+            .map(|section| tokenizer.decode(&prompt.tokens[section.start..section.end]));
+        texts.collect::<Vec<_>>()
     };
-    assert_eq!(render(&[]), "plain");
-    assert_eq!(
-        render(&[json!({"type": "function", "function": {"name": "<|a|>"}})]),
-        "<|a|>"
-    );
-    let broken = compile("plain")
-        .unwrap()
-        .with_tool_use("a\n{{ x|nothing }}")
-        .unwrap_err();
-    assert_eq!(
-        broken.to_string(),
-        "chat template, line 2: filter nothing is unknown"
-    );
+    assert_eq!(section(&pieces, ["hi", "abc"]), ["hi", "abc"]);
+    let parts = TokenizerParts {
+        model: "gpt2".to_owned(),
+        pre: "qwen2".to_owned(),
+        tokens: ["Ã", "©", "Ġ", "o", "k", "x", "y", "<s>"]
+            .map(str::to_owned)
+            .to_vec(),
+        kinds: vec![1, 1, 1, 1, 1, 1, 1, 3],
+        ..TokenizerParts::default()
+    };
+    let bytes = Arc::new(Tokenizer::new(parts).unwrap());
+    assert_eq!(section(&bytes, ["e\u{301}e\u{301}", "ok"]), ["éé", "ok"]);
 }

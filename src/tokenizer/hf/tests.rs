@@ -58,11 +58,16 @@ fn refusal(mut file: Value, pointer: &str, value: Value) -> String {
     build(&file).expect_err(pointer).to_string()
 }
 
+/// Each case is a pointer, the value there, and how the error begins.
+fn check(file: fn() -> Value, cases: &[(&str, Value, &str)]) {
+    for (pointer, value, expected) in cases {
+        let found = refusal(file(), pointer, value.clone());
+        assert!(found.starts_with(expected), "{found}");
+    }
+}
+
 #[test]
-fn what_is_not_supported_in_a_byte_level_file_is_named_by_its_place() {
-    let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
-    let after = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false});
-    let sequence = |first: Value| json!({"type": "Sequence", "pretokenizers": [first, after]});
+fn what_is_not_supported_in_a_byte_level_model_is_named_by_its_place() {
     let cases = [
         (
             "/model/type",
@@ -122,6 +127,24 @@ fn what_is_not_supported_in_a_byte_level_file_is_named_by_its_place() {
             json!("a c"),
             "model.merges: rule 0 `a c`: `ac` is not a token",
         ),
+    ];
+    check(byte_level, &cases);
+    let broken = Tokenizer::from_hf_json(b"{\"a\": ")
+        .unwrap_err()
+        .to_string();
+    assert!(broken.starts_with("tokenizer.json: EOF"), "{broken}");
+    assert_eq!(
+        build(&byte_level()).unwrap().encode("ab<|im_end|>")[..2],
+        [256, 60]
+    );
+}
+
+#[test]
+fn what_is_not_supported_around_a_byte_level_model_is_named_by_its_place() {
+    let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
+    let after = json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false});
+    let sequence = |first: Value| json!({"type": "Sequence", "pretokenizers": [first, after]});
+    let cases = [
         (
             "/normalizer",
             json!({"type": "NFKC"}),
@@ -183,18 +206,7 @@ fn what_is_not_supported_in_a_byte_level_file_is_named_by_its_place() {
             "added_tokens[0]: `<|im_end|>` and",
         ),
     ];
-    for (pointer, value, expected) in cases {
-        let found = refusal(byte_level(), pointer, value);
-        assert!(found.starts_with(expected), "{found}");
-    }
-    let broken = Tokenizer::from_hf_json(b"{\"a\": ")
-        .unwrap_err()
-        .to_string();
-    assert!(broken.starts_with("tokenizer.json: EOF"), "{broken}");
-    assert_eq!(
-        build(&byte_level()).unwrap().encode("ab<|im_end|>")[..2],
-        [256, 60]
-    );
+    check(byte_level, &cases);
 }
 
 #[test]
@@ -263,10 +275,7 @@ fn what_is_not_supported_in_a_file_of_pieces_is_named_by_its_place() {
             "post_processor.single[0].SpecialToken.id: `<b>` is not a token",
         ),
     ];
-    for (pointer, value, expected) in cases {
-        let found = refusal(pieces(), pointer, value);
-        assert!(found.starts_with(expected), "{found}");
-    }
+    check(pieces, &cases);
 }
 
 #[test]
