@@ -55,6 +55,7 @@ impl Pieces {
         let mut byte_tokens = [None; 256];
         let mut singles = HashMap::new();
         let mut symbols = Vec::new();
+        let mut unknown = None;
         for (id, (piece, &kind)) in each() {
             match kind {
                 BYTE => {
@@ -62,7 +63,8 @@ impl Pieces {
                         byte_tokens[usize::from(byte)] = Some(id);
                     }
                 }
-                CONTROL | UNKNOWN => {}
+                UNKNOWN => unknown = unknown.or(Some(id)),
+                CONTROL => {}
                 USER_DEFINED => {
                     if !looks_like_markup(piece) {
                         symbols.push((piece.clone(), id));
@@ -81,7 +83,7 @@ impl Pieces {
             merges,
             singles,
             byte_tokens,
-            unknown: parts.unknown,
+            unknown: parts.unknown.or(unknown),
             symbols: Added::of(symbols),
             count,
         })

@@ -60,7 +60,10 @@ impl GgufFile {
                 .flatten()
                 .collect(),
             unknown: self.token_id(UNKNOWN, vocab)?,
-            add_bos: metadata.opt_bool(ADD_BOS)?.unwrap_or(false),
+            // Vocabularies of pieces begin their texts so where a file does not say.
+            add_bos: metadata
+                .opt_bool(ADD_BOS)?
+                .unwrap_or(metadata.str(MODEL)? == "llama"),
             spaces: self.spaces()?,
             ..TokenizerParts::default()
         })

@@ -364,3 +364,62 @@ fn what_is_wrong_in_the_config_is_named() {
     let error = config.apply(&mut TokenizerParts::default()).unwrap_err();
     assert_eq!(error.to_string(), "eos_token: `<none>` is not a token");
 }
+
+/// Every place of a value.
+fn places(value: &Value, path: String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                places(
+                    value,
+                    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")),
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                places(value, format!("{path}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+    found.push(path);
+}
+
+/// Whatever stands anywhere, the file is read or refused.
+#[test]
+fn no_file_makes_it_panic() {
+    let values = [
+        json!(null),
+        json!(true),
+        json!(7),
+        json!(-1),
+        json!(1e99),
+        json!(""),
+        json!("▁"),
+        json!([]),
+        json!([[]]),
+        json!({}),
+        json!({"type": "Sequence"}),
+    ];
+    let mut small = byte_level();
+    let vocab = small["model"]["vocab"].as_object_mut().unwrap();
+    vocab.retain(|token, _| ["a", "b", "ab"].contains(&token.as_str()));
+    for file in [small, pieces()] {
+        let mut found = Vec::new();
+        places(&file, String::new(), &mut found);
+        for (place, value) in found
+            .iter()
+            .flat_map(|place| values.iter().map(move |value| (place, value)))
+        {
+            let mut broken = file.clone();
+            *broken.pointer_mut(place).unwrap() = value.clone();
+            if let Ok(tokenizer) = build(&broken) {
+                let tokens = tokenizer.encode_markup("ab a<|im_end|>好<s>");
+                let _ = tokenizer.decode(&tokens);
+            }
+        }
+        assert!(found.len() > 30);
+    }
+}
