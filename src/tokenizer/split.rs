@@ -117,7 +117,7 @@ fn modern_word(text: &str, digits: usize) -> usize {
         let before = text.len() - body.len() + other;
         return before + run(&text[before..], is_line_end);
     }
-    let space = run(text, char::is_whitespace);
+    let space = run(text, is_space);
     match text[..space].rfind(is_line_end) {
         // Both line ends are one byte long.
         Some(last) => last + 1,
@@ -128,7 +128,7 @@ fn modern_word(text: &str, digits: usize) -> usize {
 /// `\s+(?!\S)|\s+` on a text that starts with whitespace: all of it before the end of the text or if it is a single
 /// character, else all but the last, which joins the next word.
 fn spaces(text: &str) -> usize {
-    let length = run(text, char::is_whitespace);
+    let length = run(text, is_space);
     if length == text.len() {
         return length;
     }
@@ -169,6 +169,7 @@ enum Kind {
 
 impl Kind {
     fn of(c: char) -> Self {
+        look();
         if c.is_ascii() {
             return match c {
                 'a'..='z' | 'A'..='Z' => Self::Letter,
@@ -184,6 +185,17 @@ impl Kind {
             _ => Self::Other,
         }
     }
+}
+
+fn is_space(c: char) -> bool {
+    look();
+    c.is_whitespace()
+}
+
+/// Counts the characters looked at, for tests of what cutting costs.
+fn look() {
+    #[cfg(test)]
+    tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
 }
 
 fn is_letter(c: char) -> bool {
@@ -213,7 +225,48 @@ fn run_up_to(text: &str, most: usize, fits: impl Fn(char) -> bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Words that end long before what was looked at would take the square of a text's length.
+    #[test]
+    fn each_character_is_looked_at_a_few_times() {
+        let pieces = [
+            "q",
+            "好",
+            "!",
+            "7",
+            " ",
+            "\n",
+            " \n",
+            "\n ",
+            "\u{3000}x",
+            "'",
+            "'s",
+            "e\u{301}",
+            " !",
+            "!\n",
+            "½ ",
+            "\r\n\t",
+        ];
+        for splitter in [Splitter::Gpt2, Splitter::SmolLm, modern(1), modern(3)] {
+            for piece in pieces {
+                let text = piece.repeat(20_000);
+                LOOKS.set(0);
+                assert!(cut(splitter, &text).concat() == text, "{piece:?} is whole");
+                let (looks, count) = (LOOKS.get(), text.chars().count());
+                assert!(
+                    looks <= 8 * count,
+                    "{splitter:?}: {looks} of {count} times {piece:?}"
+                );
+            }
+        }
+    }
 
     fn cut(splitter: Splitter, text: &str) -> Vec<&str> {
         let mut words = Vec::new();
