@@ -88,8 +88,5 @@ fn prompt() -> io::Result<()> {
 }
 
 fn message(role: &str, content: &str) -> Message {
-    Message {
-        role: role.to_owned(),
-        content: content.to_owned(),
-    }
+    Message::new(role, content)
 }

@@ -6,10 +6,7 @@ use crate::engine::SubmitError;
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message {
-            role: "user".to_owned(),
-            content: "hello".to_owned(),
-        }],
+        messages: vec![Message::new("user", "hello")],
         stop: vec!["END".to_owned()],
         max_tokens: Some(5),
         ..ChatRequest::default()

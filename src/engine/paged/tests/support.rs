@@ -17,7 +17,7 @@ use crate::engine::{
     TokenStream,
 };
 use crate::telemetry::EngineStats;
-use crate::tokenizer::TokenId;
+use crate::tokenizer::{TokenId, Tokenizer};
 
 /// ASCII: each token is one character, so a text tells the tokens exactly.
 pub(super) const ASCII: usize = 128;
@@ -78,6 +78,11 @@ impl Rig {
     }
 
     pub(super) fn over(runner: FakeRunner, config: &Config) -> Self {
+        Self::speaking(byte_tokenizer(), runner, config)
+    }
+
+    /// As [`Rig::over`], with a vocabulary of its own.
+    pub(super) fn speaking(tokenizer: Arc<Tokenizer>, runner: FakeRunner, config: &Config) -> Self {
         config.validate().unwrap();
         let time = Arc::new(Mutex::new(Instant::now()));
         let read = Arc::clone(&time);
@@ -89,13 +94,7 @@ impl Rig {
         let (intake, arrivals) = Intake::new(Arc::clone(&shared), runner.limits(), pin_blocks);
         let control = runner.control();
         let runner = Box::new(runner);
-        let core = Core::new(
-            runner,
-            byte_tokenizer(),
-            Arc::clone(&shared),
-            arrivals,
-            config,
-        );
+        let core = Core::new(runner, tokenizer, Arc::clone(&shared), arrivals, config);
         Self {
             core,
             intake,

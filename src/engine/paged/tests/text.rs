@@ -1,18 +1,31 @@
 //! Texts said exactly: stop texts, whole characters, end tokens.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::support::{Reader, Rig, config, limits, prompt};
 use crate::engine::paged::fake::{END, FakeRunner, Script, byte_tokenizer};
 use crate::engine::{Finish, FinishReason, GenerateRequest, Priority, Sampling};
-use crate::tokenizer::TokenId;
+use crate::tokenizer::{Spaces, TokenId, Tokenizer, TokenizerParts};
 
 fn say(text: &[u8], stop: &[&str], max_tokens: usize) -> (Vec<String>, Finish) {
+    say_as(byte_tokenizer(), text, stop, max_tokens)
+}
+
+/// Says tokens of a vocabulary.
+fn say_as(
+    tokenizer: Arc<Tokenizer>,
+    text: &[u8],
+    stop: &[&str],
+    max_tokens: usize,
+) -> (Vec<String>, Finish) {
     let tokens: Vec<TokenId> = text.iter().map(|byte| TokenId::from(*byte)).collect();
     let script = Script::new(byte_tokenizer(), Vec::new(), END).when_tokens("?", tokens);
     let mut runner_limits = limits(256, 4);
     runner_limits.vocab = 257;
-    let mut rig = Rig::over(FakeRunner::scripted(runner_limits, script), &config());
+    let runner = FakeRunner::scripted(runner_limits, script);
+    let mut rig = Rig::speaking(tokenizer, runner, &config());
     let mut reader: Reader = rig.submit(GenerateRequest {
         prompt: prompt("?"),
         max_tokens: Some(max_tokens),
@@ -24,6 +37,30 @@ fn say(text: &[u8], stop: &[&str], max_tokens: usize) -> (Vec<String>, Finish) {
     rig.settle();
     let finish = reader.end();
     (reader.deltas, finish)
+}
+
+/// Fault: an answer began with the space that a vocabulary of pieces puts in front of every text.
+#[test]
+fn the_space_in_front_of_the_first_piece_is_not_said() {
+    let end = ("</s>".to_owned(), 3);
+    let numbers = (0..256).map(|number| (format!("\u{2581}{number}"), 1));
+    let (tokens, kinds): (Vec<String>, Vec<i32>) = numbers.chain([end]).unzip();
+    let parts = TokenizerParts {
+        model: "llama".to_owned(),
+        scores: vec![0.0; tokens.len()],
+        tokens,
+        kinds,
+        eos: Some(END),
+        spaces: Spaces {
+            strip: true,
+            ..Spaces::default()
+        },
+        ..TokenizerParts::default()
+    };
+    let tokenizer = Arc::new(Tokenizer::new(parts).unwrap());
+    let (deltas, finish) = say_as(tokenizer, &[1, 2, 3], &[], 100);
+    assert_eq!(deltas.concat(), "1 2 3");
+    assert_eq!(finish.usage.completion, 4);
 }
 
 const DIGITS: &str = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13";
