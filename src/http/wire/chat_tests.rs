@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::Sampling;
 
 /// A request with `members` beside one message.
 fn body(members: Value) -> Value {
@@ -31,13 +32,16 @@ fn what_is_not_said_has_openais_defaults() {
     let call = read(json!({}));
     assert_eq!(call.model, "");
     assert!(!call.stream && !call.include_usage);
-    assert_eq!((call.max_tokens, call.stop.len()), (None, 0));
+    assert_eq!(
+        (call.options.max_tokens, call.options.stop.len()),
+        (None, 0)
+    );
     let sampling = Sampling {
         temperature: 1.0,
         seed: 42,
         ..Sampling::default()
     };
-    assert_eq!(call.sampling, sampling);
+    assert_eq!(call.options.sampling, sampling);
 }
 
 #[test]
@@ -54,9 +58,10 @@ fn every_sampling_field_reaches_the_engine() {
         repetition_penalty: 1.1,
         presence_penalty: -1.0,
         frequency_penalty: 2.0,
+        logit_bias: Vec::new(),
         seed: (-3_i64).cast_unsigned(),
     };
-    assert_eq!(call.sampling, sampling);
+    assert_eq!(call.options.sampling, sampling);
 }
 
 #[test]
@@ -109,18 +114,21 @@ fn numbers_outside_their_range_are_named() {
         }
     }
     assert_eq!(
-        read(json!({"seed": i64::MAX})).sampling.seed,
+        read(json!({"seed": i64::MAX})).options.sampling.seed,
         i64::MAX.cast_unsigned()
     );
 }
 
 #[test]
 fn stops_are_a_text_or_a_few_and_never_empty() {
-    assert_eq!(read(json!({"stop": "END"})).stop, ["END"]);
-    assert_eq!(read(json!({"stop": ["a", "b\n"]})).stop, ["a", "b\n"]);
-    assert_eq!(read(json!({"stop": "版".repeat(64)})).stop.len(), 1);
+    assert_eq!(read(json!({"stop": "END"})).options.stop, ["END"]);
+    assert_eq!(
+        read(json!({"stop": ["a", "b\n"]})).options.stop,
+        ["a", "b\n"]
+    );
+    assert_eq!(read(json!({"stop": "版".repeat(64)})).options.stop.len(), 1);
     for none in [json!(null), json!([])] {
-        assert!(read(json!({"stop": none})).stop.is_empty());
+        assert!(read(json!({"stop": none})).options.stop.is_empty());
     }
     let many = vec!["x"; 17];
     for (value, param) in [
@@ -138,9 +146,9 @@ fn stops_are_a_text_or_a_few_and_never_empty() {
 
 #[test]
 fn both_names_of_max_tokens_must_agree() {
-    assert_eq!(read(json!({"max_tokens": 5})).max_tokens, Some(5));
+    assert_eq!(read(json!({"max_tokens": 5})).options.max_tokens, Some(5));
     let both = json!({"max_tokens": 5, "max_completion_tokens": 5});
-    assert_eq!(read(both).max_tokens, Some(5));
+    assert_eq!(read(both).options.max_tokens, Some(5));
     let clash = json!({"max_tokens": 5, "max_completion_tokens": 5000});
     refused(clash, Code::InvalidParameter, "max_tokens");
 }
