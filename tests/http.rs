@@ -26,6 +26,7 @@ fn every_route_names_its_methods() {
     for (path, allowed) in [
         (RESPOND, "POST"),
         (CHAT, "POST"),
+        ("/v1/completions", "POST"),
         ("/v1/avatar/responses/x/cancel", "POST"),
         ("/v1/models", "GET,HEAD"),
         ("/v1/models/x/y", "GET,HEAD"),

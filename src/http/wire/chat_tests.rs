@@ -156,10 +156,6 @@ fn both_names_of_max_tokens_must_agree() {
 #[test]
 fn what_is_not_implemented_is_refused_by_name() {
     for (name, value) in [
-        ("n", json!(2)),
-        ("logit_bias", json!({"99999999": 5})),
-        ("logprobs", json!(true)),
-        ("top_logprobs", json!(5)),
         ("tools", json!([{"type": "function"}])),
         ("tool_choice", json!("required")),
         ("response_format", json!({"type": "json_object"})),
@@ -188,6 +184,73 @@ fn what_clients_send_without_meaning_anything_passes() {
         json!({"metadata": {"run": 7}}),
         Code::InvalidParameter,
         "metadata.run",
+    );
+}
+
+#[test]
+fn choices_likelihoods_and_what_ends_an_answer_reach_the_engine() {
+    let call = read(json!({
+        "n": 8, "logprobs": true, "top_logprobs": 20, "logit_bias": {"5": -100, "0": 1.5},
+        "stop_token_ids": [7, 8], "ignore_eos": true, "min_tokens": 4,
+    }));
+    let options = call.options;
+    assert_eq!(
+        (call.n, options.logprobs, options.prompt_logprobs),
+        (8, Some(20), None)
+    );
+    assert_eq!(options.sampling.logit_bias, [(5, -100.0), (0, 1.5)]);
+    assert_eq!(options.stop_token_ids, [7, 8]);
+    assert_eq!((options.ignore_eos, options.min_tokens), (true, 4));
+    assert_eq!(read(json!({"logprobs": true})).options.logprobs, Some(0));
+    assert_eq!(
+        read(json!({"logprobs": false, "top_logprobs": 0}))
+            .options
+            .logprobs,
+        None
+    );
+}
+
+#[test]
+fn likelihoods_and_bias_that_mean_nothing_are_named() {
+    for (members, param) in [
+        (json!({"top_logprobs": 5}), "top_logprobs"),
+        (
+            json!({"logprobs": false, "top_logprobs": 5}),
+            "top_logprobs",
+        ),
+        (
+            json!({"logprobs": true, "top_logprobs": 21}),
+            "top_logprobs",
+        ),
+        (
+            json!({"logprobs": true, "top_logprobs": -1}),
+            "top_logprobs",
+        ),
+        (json!({"logprobs": 5}), "logprobs"),
+        (json!({"logit_bias": [5]}), "logit_bias"),
+        (json!({"logit_bias": {"-1": 5}}), "logit_bias.-1"),
+        (json!({"logit_bias": {"abc": 5}}), "logit_bias.abc"),
+        (json!({"logit_bias": {"05": 5}}), "logit_bias.05"),
+        (json!({"logit_bias": {"+5": 5}}), "logit_bias.+5"),
+        (
+            json!({"logit_bias": {"99999999999": 5}}),
+            "logit_bias.99999999999",
+        ),
+        (json!({"logit_bias": {"5": 1e30}}), "logit_bias.5"),
+        (json!({"logit_bias": {"5": "1"}}), "logit_bias.5"),
+        (json!({"stop_token_ids": [1, -1]}), "stop_token_ids[1]"),
+        (json!({"stop_token_ids": 5}), "stop_token_ids"),
+        (json!({"stop_token_ids": vec![1; 65]}), "stop_token_ids"),
+        (json!({"min_tokens": -1}), "min_tokens"),
+        (json!({"ignore_eos": 1}), "ignore_eos"),
+    ] {
+        refused(members, Code::InvalidParameter, param);
+    }
+    let many: serde_json::Map<_, _> = (0..1025).map(|id| (id.to_string(), json!(1))).collect();
+    refused(
+        json!({"logit_bias": many}),
+        Code::InvalidParameter,
+        "logit_bias",
     );
 }
 
