@@ -205,6 +205,46 @@ fn wrong_use_and_wrong_settings_have_their_own_exit_codes() {
     );
 }
 
+/// Fault: a setting that cannot work was passed over, or failed later under another name.
+#[test]
+fn settings_that_cannot_work_are_named_at_the_start() {
+    for (variable, value, words) in [
+        ("COMPERE_MODEL__THREADS", "999999", ["threads", "1 to 1024"]),
+        ("COMPERE_MODEL__THREADS", "0", ["threads", "1 to 1024"]),
+        (
+            "COMPERE_MODEL__MAX_CONTEXT",
+            "1",
+            ["max_context", "from 2 to"],
+        ),
+        (
+            "COMPERE_MODEL__MAX_CONTEXT",
+            "20",
+            ["model.max_context", "20"],
+        ),
+        (
+            "COMPERE_TELEMETRY__LEVEL",
+            "zzz",
+            ["telemetry.level", "zzz"],
+        ),
+        ("COMPERE_HTTP", "1", ["COMPERE_HTTP", "section"]),
+    ] {
+        let output = compere()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--model".as_ref(), model_file::path().as_os_str()])
+            .env(variable, value)
+            .output()
+            .expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{variable}={value}: {error}");
+        let error = error.lines().rfind(|line| line.starts_with("error: "));
+        let error = error.expect("a line that says why");
+        assert!(
+            words.iter().all(|word| error.contains(word)),
+            "{variable}={value}: {error}"
+        );
+    }
+}
+
 #[test]
 fn a_model_file_is_described_for_people() {
     let output = run(&[
