@@ -42,22 +42,22 @@ fn streamed(paged: &PagedServer, path: &str, body: &Value) -> Vec<Event> {
 
 /// What a stream's chunks add up to, in the shape of one object's choices, and its token counts.
 fn gathered(events: &[Event], choices: usize) -> (Vec<Value>, Value) {
-    let (done, chunks) = events.split_last().unwrap();
+    let (done, chunks) = events.split_last().expect("a stream has events");
     assert_eq!(done.data, "[DONE]");
-    let (counts, chunks) = chunks.split_last().unwrap();
+    let (counts, chunks) = chunks.split_last().expect("counts come last");
     let mut all = vec![json!({"text": "", "logprobs": null, "finish_reason": null}); choices];
     for chunk in chunks {
         let chunk = chunk.json();
-        assert_eq!(chunk["choices"].as_array().unwrap().len(), 1);
+        assert_eq!(chunk["choices"].as_array().map(Vec::len), Some(1));
         let choice = &chunk["choices"][0];
-        let one = &mut all[usize::try_from(choice["index"].as_u64().unwrap()).unwrap()];
+        let one = &mut all[choice["index"].as_u64().expect("an index") as usize];
         assert_eq!(one["finish_reason"], Value::Null, "a chunk after the last");
         let text = choice["text"]
             .as_str()
             .or(choice["delta"]["content"].as_str());
         one["text"] = json!(format!(
             "{}{}",
-            one["text"].as_str().unwrap(),
+            one["text"].as_str().expect("text"),
             text.unwrap_or_default()
         ));
         one["finish_reason"] = choice["finish_reason"].clone();
@@ -66,7 +66,7 @@ fn gathered(events: &[Event], choices: usize) -> (Vec<Value>, Value) {
                 one["logprobs"] = json!({});
             }
             for (name, list) in lists {
-                let so_far = one["logprobs"].as_object_mut().unwrap();
+                let so_far = one["logprobs"].as_object_mut().expect("lists");
                 match (so_far.entry(name.as_str()).or_insert(json!([])), list) {
                     (Value::Array(so_far), Value::Array(list)) => {
                         so_far.extend(list.iter().cloned())
@@ -82,7 +82,7 @@ fn gathered(events: &[Event], choices: usize) -> (Vec<Value>, Value) {
 /// Every number anywhere in a value.
 fn numbers(value: &Value, found: &mut Vec<f64>) {
     match value {
-        Value::Number(number) => found.push(number.as_f64().unwrap()),
+        Value::Number(number) => found.extend(number.as_f64()),
         Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
         Value::Object(members) => members.values().for_each(|item| numbers(item, found)),
         _ => {}

@@ -164,6 +164,46 @@ fn a_second_prompt_reuses_the_first_ones_blocks_and_says_so() {
     assert!(cached(&warm) > cached(&cold) + 100, "{cold} {warm}");
 }
 
+/// Each token of a greedy continuation with its likelihood, and then of the same text as a prompt: bit for bit.
+#[test]
+fn the_real_model_scores_a_prompt_as_it_said_it() {
+    let program = serve(&[]);
+    let complete = |members: Value| {
+        let response = post(program.address, "/v1/completions", &members);
+        assert_eq!(response.status(), 200, "{:?}", response.json());
+        response.json()["choices"][0].clone()
+    };
+    let numbers =
+        |choice: &Value, name: &str| choice["logprobs"][name].as_array().expect("a list").clone();
+    let facts = "The jacket is green, weighs 380 grams and costs 89 dollars. ".repeat(6);
+    let facts = facts.trim_end();
+    let said = complete(json!({
+        "prompt": facts, "temperature": 0, "max_tokens": 16, "logprobs": 3, "echo": true,
+    }));
+    let text = said["text"].as_str().expect("text");
+    assert!(text.len() > facts.len());
+    let scored = complete(json!({"prompt": text, "max_tokens": 0, "logprobs": 3, "echo": true}));
+    assert_eq!(
+        numbers(&scored, "tokens"),
+        numbers(&said, "tokens"),
+        "the text is cut into the same tokens"
+    );
+    assert_eq!(
+        numbers(&scored, "token_logprobs"),
+        numbers(&said, "token_logprobs")
+    );
+    assert_eq!(
+        numbers(&scored, "top_logprobs"),
+        numbers(&said, "top_logprobs")
+    );
+    let likely = numbers(&scored, "token_logprobs");
+    let repeated = likely[likely.len() / 2].as_f64().expect("a number");
+    assert!(
+        (-0.5..=0.0).contains(&repeated),
+        "what was said five times is expected: {repeated}"
+    );
+}
+
 #[test]
 fn a_model_that_cannot_be_loaded_is_named_with_its_fault() {
     let dir = tempfile::tempdir().expect("a folder");
