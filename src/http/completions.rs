@@ -43,6 +43,7 @@ pub(super) async fn complete(
         prompts: call.prompts,
         n: call.n,
         options: call.options,
+        vary_seeds: !call.seeded,
     };
     let stream = submit(model, &shared.metrics, asked)
         .map_err(|cause| ApiError::rejected(cause, "prompt"))?;

@@ -37,6 +37,7 @@ pub fn chat(
             text: String::new(),
             tokens: prompt.tokens,
             opened: false,
+            seed_offset: 0,
         };
         submit(
             model,

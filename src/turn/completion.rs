@@ -31,6 +31,9 @@ pub struct CompletionRequest {
     pub n: usize,
     /// How to go on; its own prompt is of no interest.
     pub options: GenerateRequest,
+    /// Whether each prompt draws with a seed of its own, so that equal prompts get different answers. Else each is
+    /// answered as it would be alone.
+    pub vary_seeds: bool,
 }
 
 /// What a completion yields. Choices are numbered over all prompts: those of the first prompt come first.
@@ -228,6 +231,7 @@ pub fn complete(
     request: CompletionRequest,
 ) -> Result<CompletionStream, RejectionCause> {
     let tokenizer = model.engine.tokenizer();
+    let vary_seeds = request.vary_seeds;
     let prompts = request.prompts.into_iter().map(|prompt| match prompt {
         RawPrompt::Text(text) => {
             let mut tokens = tokenizer.encode_markup(&text);
@@ -237,13 +241,19 @@ pub fn complete(
                 text,
                 tokens,
                 opened: opening.is_some(),
+                seed_offset: 0,
             }
         }
         RawPrompt::Tokens(tokens) => Submission {
             text: spelled::prompt_text(&tokens, &tokenizer),
             tokens,
             opened: false,
+            seed_offset: 0,
         },
+    });
+    let prompts = prompts.zip(0..).map(|(submission, index)| Submission {
+        seed_offset: if vary_seeds { index } else { 0 },
+        ..submission
     });
     submit(model, metrics, prompts, request.n, &request.options)
         .map_err(|cause| rejected(metrics, cause))
@@ -266,6 +276,8 @@ pub(super) struct Submission {
     pub(super) tokens: Vec<TokenId>,
     /// Whether the first token is not in the text.
     pub(super) opened: bool,
+    /// Added to the request's seed.
+    pub(super) seed_offset: u64,
 }
 
 /// Submits prompts. The first refusal cancels those before it.
@@ -283,6 +295,7 @@ pub(super) fn submit(
             text,
             tokens,
             opened,
+            seed_offset,
         } = prompt;
         let first = tokens.first().filter(|_| !opened);
         submitted.push(Prompt {
@@ -291,10 +304,11 @@ pub(super) fn submit(
             tokens: tokens.len(),
             unscored: options.prompt_logprobs.is_some(),
         });
-        let request = GenerateRequest {
+        let mut request = GenerateRequest {
             prompt: tokens,
             ..options.clone()
         };
+        request.sampling.seed = request.sampling.seed.wrapping_add(seed_offset);
         let streams = model.engine.choices(request, n)?;
         choices.extend(streams.into_iter().map(|stream| Choice {
             stream,

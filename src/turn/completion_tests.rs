@@ -34,6 +34,7 @@ fn request(prompts: &[&str], n: usize, options: GenerateRequest) -> CompletionRe
             .map(|text| RawPrompt::Text((*text).to_owned()))
             .collect(),
         n,
+        vary_seeds: false,
         options: GenerateRequest {
             max_tokens: Some(6),
             ignore_eos: true,
@@ -85,6 +86,29 @@ async fn every_choice_of_every_prompt_ends_once_and_all_count_as_one() {
         rendered.contains("avatar_chat_total{outcome=\"length\"} 1\n"),
         "{rendered}"
     );
+}
+
+/// Fault: equal prompts of one request without a seed got one and the same answer.
+#[tokio::test]
+async fn equal_prompts_differ_unless_a_seed_is_given() {
+    let (model, metrics) = (served(), Arc::new(Metrics::new()));
+    for vary_seeds in [false, true] {
+        let asked = CompletionRequest {
+            vary_seeds,
+            ..request(&["once", "once"], 1, GenerateRequest::default())
+        };
+        let (events, _) = all(complete(&model, &metrics, asked).unwrap()).await;
+        let text = |wanted: usize| -> String {
+            let texts = events.iter().filter_map(|event| match event {
+                CompletionEvent::Text { choice, text, .. } if *choice == wanted => {
+                    Some(text.as_str())
+                }
+                _ => None,
+            });
+            texts.collect()
+        };
+        assert_eq!(text(0) != text(1), vary_seeds);
+    }
 }
 
 #[tokio::test]

@@ -22,6 +22,8 @@ pub(in crate::http) struct CompletionCall {
     pub(in crate::http) n: usize,
     /// Whether each choice begins with its prompt.
     pub(in crate::http) echo: bool,
+    /// Whether the request names its seed.
+    pub(in crate::http) seeded: bool,
     /// How to go on.
     pub(in crate::http) options: GenerateRequest,
     /// Whether the answer is streamed.
@@ -41,11 +43,15 @@ impl CompletionCall {
         let echo = root.flag("echo")?.unwrap_or(false);
         let logprobs = root.count("logprobs", 0, MAX_TOP_LOGPROBS)?;
         let prompt_logprobs = logprobs.filter(|_| echo);
+        let mut seeded = true;
         let options = GenerateRequest {
             max_tokens: max_tokens(&mut root, prompt_logprobs.is_some())?,
             logprobs,
             prompt_logprobs,
-            ..options(&mut root, draw_seed)?
+            ..options(&mut root, || {
+                seeded = false;
+                draw_seed()
+            })?
         };
         let n = root.count("n", 1, MAX_CHOICES)?.unwrap_or(1);
         let stream = root.flag("stream")?.unwrap_or(false);
@@ -60,6 +66,7 @@ impl CompletionCall {
             prompts,
             n,
             echo,
+            seeded,
             options,
             stream,
             include_usage,

@@ -61,7 +61,8 @@ fn prompts_are_texts_or_token_ids_or_lists_of_them() {
 #[test]
 fn what_is_not_said_has_its_default() {
     let call = read(json!({}));
-    assert!(!call.stream && !call.echo && !call.include_usage);
+    assert!(!call.stream && !call.echo && !call.include_usage && !call.seeded);
+    assert!(read(json!({"seed": 0})).seeded);
     assert_eq!((call.n, call.options.max_tokens), (1, None));
     assert_eq!(
         (call.options.logprobs, call.options.prompt_logprobs),
