@@ -1,11 +1,15 @@
 //! Models: their files, weights and the decoder.
 
+pub mod checkpoint;
 pub mod fetch;
 pub mod gguf;
+pub mod quantise;
+pub mod safetensors;
 pub mod spec;
 
 mod config;
 mod decoder;
+mod float;
 mod load;
 mod runner;
 #[cfg(test)]

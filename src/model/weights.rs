@@ -5,8 +5,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use compere_cpu::{Arena, Matrix, PackError, Packer, Pool, WeightKind};
 
+use super::checkpoint::Checkpoint;
 use super::decoder::DecoderSpec;
-use super::gguf::{Fault, GgufFile, ModelFileError, TensorInfo, TensorKind};
+use super::gguf::{Fault, ModelFileError, TensorInfo, TensorKind};
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
@@ -44,7 +45,7 @@ impl Weights {
     /// Names the tensor that is missing, of another shape than the spec says, of a kind that is not supported, or
     /// unreadable; or one that the decoder has no use for, since to ignore it would compute another model.
     pub(crate) fn read(
-        file: &GgufFile,
+        file: &dyn Checkpoint,
         spec: &DecoderSpec,
         pool: &mut Pool,
     ) -> Result<Self, ModelFileError> {
@@ -96,7 +97,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(file: &'a GgufFile, spec: &DecoderSpec) -> Result<Self, ModelFileError> {
+    fn of(file: &'a dyn Checkpoint, spec: &DecoderSpec) -> Result<Self, ModelFileError> {
         let mut known = BTreeSet::from(["output_norm.weight".to_owned()]);
         let mut matrices = Vec::with_capacity(2 + 7 * spec.layers);
         let mut add = |name: String, rows: usize, cols: usize| {
@@ -146,7 +147,7 @@ impl<'a> Names<'a> {
 
 /// The tensor of that name, whose axes must be `dims`, fastest first.
 fn find<'a>(
-    file: &'a GgufFile,
+    file: &'a dyn Checkpoint,
     name: &str,
     dims: &[usize],
 ) -> Result<&'a TensorInfo, ModelFileError> {
@@ -165,7 +166,7 @@ fn find<'a>(
     Err(file.error(name, Fault::Invalid(reason)))
 }
 
-fn weight_kind(file: &GgufFile, tensor: &TensorInfo) -> Result<WeightKind, ModelFileError> {
+fn weight_kind(file: &dyn Checkpoint, tensor: &TensorInfo) -> Result<WeightKind, ModelFileError> {
     match tensor.kind {
         TensorKind::F32 => Ok(WeightKind::F32),
         TensorKind::F16 => Ok(WeightKind::F16),
@@ -180,7 +181,7 @@ fn weight_kind(file: &GgufFile, tensor: &TensorInfo) -> Result<WeightKind, Model
 }
 
 fn read_matrix(
-    file: &GgufFile,
+    file: &dyn Checkpoint,
     tensor: &TensorInfo,
     arena: &Mutex<Arena>,
 ) -> Result<Matrix, ModelFileError> {
@@ -204,7 +205,7 @@ fn read_matrix(
     packer.finish().map_err(pack)
 }
 
-fn read_norm(file: &GgufFile, name: &str, width: usize) -> Result<Vec<f32>, ModelFileError> {
+fn read_norm(file: &dyn Checkpoint, name: &str, width: usize) -> Result<Vec<f32>, ModelFileError> {
     let tensor = find(file, name, &[width])?;
     if tensor.kind != TensorKind::F32 {
         let what = format!("a norm of kind {}", tensor.kind);

@@ -1,6 +1,7 @@
 //! What a decoder looks like: read from a file's metadata, checked, and everything that is not supported refused.
 
-use crate::model::gguf::{Fault, GgufFile, ModelFileError};
+use crate::model::checkpoint::Checkpoint;
+use crate::model::gguf::{Fault, ModelFileError};
 
 /// Shape and constants of a decoder. Widths are counts of numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ const MAX_CONTEXT: usize = 1 << 24;
 
 /// Typed reading of the keys of one architecture.
 struct Keys<'a> {
-    file: &'a GgufFile,
+    file: &'a dyn Checkpoint,
     architecture: &'a str,
 }
 
@@ -45,7 +46,7 @@ impl DecoderSpec {
     ///
     /// # Errors
     /// Names the key that is missing, impossible, or asks for something not supported.
-    pub fn read(file: &GgufFile) -> Result<Self, ModelFileError> {
+    pub fn read(file: &dyn Checkpoint) -> Result<Self, ModelFileError> {
         let architecture = file.metadata().str("general.architecture")?;
         if architecture != "llama" {
             let fault = Fault::Unsupported(format!("architecture {architecture:?}"));
@@ -85,7 +86,7 @@ impl DecoderSpec {
 }
 
 /// The vocabulary is what the embedding has rows for.
-fn vocabulary(file: &GgufFile) -> Result<usize, ModelFileError> {
+fn vocabulary(file: &dyn Checkpoint) -> Result<usize, ModelFileError> {
     let name = "token_embd.weight";
     let tensor = file
         .tensor(name)

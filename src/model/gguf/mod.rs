@@ -29,6 +29,7 @@ pub use error::{Fault, ModelFileError};
 pub use kind::TensorKind;
 pub use layout::TensorInfo;
 pub use metadata::Metadata;
+pub(crate) use source::open_regular;
 pub use value::{Array, Strings, Value};
 
 /// An open model file whose header has been checked.

@@ -12,6 +12,23 @@ const MAX_HEADER: u64 = 256 << 20;
 /// file claims anything).
 const PIECE: u64 = 64 << 10;
 
+/// Opens a regular file and gives its size. Anything else (a pipe would block for ever) is refused.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), ModelFileError> {
+    let io = |error| ModelFileError::new(path, "file", Fault::Io(error));
+    let kind = fs::metadata(path).map_err(io)?.file_type();
+    if kind.is_dir() {
+        let reason = "is a directory, not a model file".to_owned();
+        return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
+    }
+    if !kind.is_file() {
+        let reason = "is not a regular file".to_owned();
+        return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
+    }
+    let file = File::open(path).map_err(io)?;
+    let size = file.metadata().map_err(io)?.len();
+    Ok((file, size))
+}
+
 /// A position in a model file's header.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -22,20 +39,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a regular file. Anything else (a pipe would block for ever) is refused.
+    /// Opens a regular file.
     pub(super) fn open(path: &Path) -> Result<Self, ModelFileError> {
-        let io = |error| ModelFileError::new(path, "file", Fault::Io(error));
-        let kind = fs::metadata(path).map_err(io)?.file_type();
-        if kind.is_dir() {
-            let reason = "is a directory, not a model file".to_owned();
-            return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
-        }
-        if !kind.is_file() {
-            let reason = "is not a regular file".to_owned();
-            return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
-        }
-        let file = File::open(path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
+        let (file, size) = open_regular(path)?;
         Ok(Self {
             reader: BufReader::with_capacity(PIECE as usize, file),
             path: path.to_owned(),
