@@ -18,49 +18,34 @@ pub(super) enum Splitter {
     Modern {
         /// Longest run of digits that is one word.
         digits: usize,
-        /// Whether a word that is a token is that token, whatever its merges give.
-        whole_words: bool,
     },
 }
 
 impl Splitter {
     /// Finds the rule that a model file names.
-    pub(super) fn named(model: &str, pre: &str) -> Result<Self, TokenizerError> {
-        if model != "gpt2" {
-            return Err(TokenizerError {
-                field: "tokenizer.ggml.model",
-                reason: format!("`{model}` is not supported, only `gpt2` (byte-level BPE)"),
-            });
-        }
+    pub(super) fn named(pre: &str) -> Result<Self, TokenizerError> {
         match pre {
             "smollm" => Ok(Self::SmolLm),
             "gpt-2" | "default" => Ok(Self::Gpt2),
-            "llama-bpe" => Ok(Self::Modern {
-                digits: 3,
-                whole_words: true,
-            }),
-            "qwen2" => Ok(Self::Modern {
-                digits: 1,
-                whole_words: false,
-            }),
-            _ => Err(TokenizerError {
-                field: "tokenizer.ggml.pre",
-                reason: format!(
+            "llama-bpe" => Ok(Self::Modern { digits: 3 }),
+            "qwen2" => Ok(Self::Modern { digits: 1 }),
+            _ => Err(TokenizerError::at(
+                "tokenizer.ggml.pre",
+                format!(
                     "`{pre}` is not supported, only `smollm`, `gpt-2`, `default`, `llama-bpe` and `qwen2`"
                 ),
-            }),
+            )),
         }
     }
 
-    /// Whether a word that is a token is taken whole.
+    /// Whether a word that is a token is taken whole, where a file does not say: Llama 3's rule.
     pub(super) fn prefers_whole_words(self) -> bool {
-        matches!(
-            self,
-            Self::Modern {
-                whole_words: true,
-                ..
-            }
-        )
+        self == Self::Modern { digits: 3 }
+    }
+
+    /// Whether text is brought to Unicode's form C first, where a file does not say: Qwen 2's rule.
+    pub(super) fn composes(self) -> bool {
+        self == Self::Modern { digits: 1 }
     }
 
     /// Calls `take` with each word in order; together they are the whole text.
@@ -68,7 +53,7 @@ impl Splitter {
         match self {
             Self::Gpt2 => words(text, gpt2_word, &mut take),
             Self::SmolLm => smollm_words(text, &mut take),
-            Self::Modern { digits, .. } => words(text, |rest| modern_word(rest, digits), &mut take),
+            Self::Modern { digits } => words(text, |rest| modern_word(rest, digits), &mut take),
         }
     }
 }
@@ -237,10 +222,7 @@ mod tests {
     }
 
     fn modern(digits: usize) -> Splitter {
-        Splitter::Modern {
-            digits,
-            whole_words: false,
-        }
+        Splitter::Modern { digits }
     }
 
     #[test]

@@ -229,7 +229,12 @@ impl Sequence {
                     .observe_duration(now.saturating_duration_since(self.arrived));
             }
         }
-        let stopped = tokenizer.is_end(token) || self.output.push(tokenizer.token_bytes(token));
+        let bytes = if self.completion() == 1 {
+            tokenizer.first_token_bytes(token)
+        } else {
+            tokenizer.token_bytes(token)
+        };
+        let stopped = tokenizer.is_end(token) || self.output.push(bytes);
         if stopped {
             self.end = Some(End::Finished(FinishReason::Stop));
         } else if self.completion() >= self.max_tokens {
