@@ -65,6 +65,14 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A flag says something that is not a setting.
+    #[error("{flag}: {message}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// There is no home folder to keep the cache in.
     #[error("model.cache_dir: not set, and neither XDG_CACHE_HOME nor HOME is in the environment")]
     NoCacheDir,
@@ -102,6 +110,13 @@ pub fn from_parts(
         })?;
     if let Some(model) = &args.model {
         config.model.model.clone_from(model);
+    }
+    if let Some(quantise) = &args.quantise {
+        let parsed = quantise.parse().map_err(|message| ConfigError::Flag {
+            flag: "--quantise",
+            message,
+        })?;
+        config.model.quantise = Some(parsed);
     }
     if let Some(threads) = args.threads {
         config.model.threads = Some(threads);

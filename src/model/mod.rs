@@ -18,5 +18,6 @@ mod weights;
 
 pub use config::Config;
 pub use decoder::DecoderSpec;
-pub use load::{LoadOptions, LoadedModel, ModelError, load};
+pub use load::{LoadOptions, LoadedModel, ModelError, describe, load};
+pub use quantise::Quantise;
 pub use runner::CpuRunner;

@@ -4,7 +4,7 @@
 //! [`ModelFileError`] that names the file and the field. Reads are positional, never a memory map: a file that is
 //! truncated under us gives an error and not a signal.
 
-mod describe;
+pub(crate) mod describe;
 mod error;
 mod header;
 mod kind;

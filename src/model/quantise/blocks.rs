@@ -52,9 +52,7 @@ fn q4_1(numbers: &[f32; BLOCK], into: &mut [u8]) -> bool {
     let scale = (most - least) / 15.0;
     let inverse = inverse(scale);
     let (header, quants) = into.split_at_mut(4);
-    nibbles(quants, |index| {
-        (numbers[index] - least) * inverse + 0.5
-    });
+    nibbles(quants, |index| (numbers[index] - least) * inverse + 0.5);
     let (first, second) = header.split_at_mut(2);
     put_half(first, scale) && put_half(second, least) && all_finite(numbers)
 }

@@ -7,6 +7,7 @@ mod blocks;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -95,6 +96,7 @@ pub struct Quantised<'a> {
     inner: &'a dyn Checkpoint,
     /// As [`Checkpoint::tensors`] of `inner`, in the same order.
     tensors: Vec<TensorInfo>,
+    by_name: HashMap<String, usize>,
 }
 
 impl<'a> Quantised<'a> {
@@ -121,8 +123,14 @@ impl<'a> Quantised<'a> {
             (tensor.kind, tensor.bytes) = (kind, bytes);
             Ok(tensor)
         };
-        let tensors = inner.tensors().iter().map(show).collect::<Result<_, _>>()?;
-        Ok(Self { inner, tensors })
+        let tensors: Vec<TensorInfo> =
+            inner.tensors().iter().map(show).collect::<Result<_, _>>()?;
+        let names = tensors.iter().map(|tensor| tensor.name.clone());
+        Ok(Self {
+            inner,
+            by_name: names.zip(0..).collect(),
+            tensors,
+        })
     }
 
     /// Reads as many floats of `source` as the blocks of `into` hold, and quantises them.
@@ -168,7 +176,7 @@ impl Checkpoint for Quantised<'_> {
     }
 
     fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensors.iter().find(|tensor| tensor.name == name)
+        self.by_name.get(name).map(|index| &self.tensors[*index])
     }
 
     fn read_range(

@@ -6,6 +6,7 @@
 //! [`Checkpoint`]): names, keys, the order of rows and what norms count from are those of that format.
 
 mod config;
+mod describe;
 mod dtype;
 mod file;
 mod header;
@@ -15,10 +16,12 @@ mod names;
 mod rope;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+pub use describe::describe;
 pub use file::check_header;
 
 use self::config::Settings;
@@ -37,6 +40,8 @@ const ROPE_FACTORS: &str = "rope_freqs.weight";
 /// An open model whose headers and configuration have been checked.
 #[derive(Debug)]
 pub struct SafetensorsModel {
+    folder: PathBuf,
+    document: Document,
     config: PathBuf,
     shards: Shards,
     settings: Settings,
@@ -107,6 +112,8 @@ impl SafetensorsModel {
         }
         let entries = std::mem::take(&mut shards.entries);
         let mut model = Self {
+            folder: folder.to_owned(),
+            document,
             metadata: Metadata::new(&config, values),
             config,
             shards,

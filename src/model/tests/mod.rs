@@ -29,7 +29,7 @@ fn runner(isa: Isa, threads: usize, path: &std::path::Path) -> CpuRunner {
     let options = LoadOptions {
         threads: Some(threads),
         kv_bytes: 64 << 20,
-        max_context: None,
+        ..LoadOptions::default()
     };
     load_on(isa, path, &options).unwrap().runner
 }
