@@ -32,6 +32,19 @@ pub use metadata::Metadata;
 pub(crate) use source::open_regular;
 pub use value::{Array, Strings, Value};
 
+use source::Source;
+
+/// Checks the header of a whole file given as bytes.
+///
+/// # Errors
+/// Names the field at fault; the file goes by the name `(bytes)`.
+pub fn check_header(bytes: &[u8]) -> Result<(), ModelFileError> {
+    let mut source = Source::new(Path::new("(bytes)"), bytes, bytes.len() as u64);
+    let mut header = header::parse(&mut source)?;
+    layout::place(&source, &mut header)?;
+    Ok(())
+}
+
 /// An open model file whose header has been checked.
 #[derive(Debug)]
 pub struct GgufFile {
@@ -50,9 +63,11 @@ impl GgufFile {
     /// # Errors
     /// Names the file and the field that is missing, malformed or not supported.
     pub fn open(path: &Path) -> Result<Self, ModelFileError> {
-        let mut source = source::Source::open(path)?;
+        let (file, size) = open_regular(path)?;
+        let mut source = Source::new(path, &file, size);
         let mut header = header::parse(&mut source)?;
         let tensors = layout::place(&source, &mut header)?;
+        drop(source);
         let by_name = tensors
             .iter()
             .enumerate()
@@ -60,11 +75,11 @@ impl GgufFile {
         Ok(Self {
             path: path.to_owned(),
             by_name: by_name.collect(),
-            size: source.size(),
+            size,
             version: header.version,
             metadata: Metadata::new(path, header.metadata),
             tensors,
-            file: source.into_file(),
+            file,
         })
     }
 
