@@ -13,6 +13,6 @@ mod tests;
 mod weights;
 
 pub use config::Config;
-pub use decoder::DecoderSpec;
+pub use decoder::{Activation, DecoderSpec, Pairs, RopeScaling, RopeSpec, Sliding};
 pub use load::{LoadOptions, LoadedModel, ModelError, load};
 pub use runner::CpuRunner;
