@@ -17,7 +17,7 @@ mod tests;
 mod weights;
 
 pub use config::Config;
-pub use decoder::DecoderSpec;
+pub use decoder::{Activation, DecoderSpec, Pairs, RopeScaling, RopeSpec, Sliding};
 pub use load::{LoadOptions, LoadedModel, ModelError, describe, load};
 pub use quantise::Quantise;
 pub use runner::CpuRunner;

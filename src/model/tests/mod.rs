@@ -1,6 +1,7 @@
 //! The decoder agrees with independent ones, and gives the same bits however its work is put together.
 
 mod agreement;
+mod architectures;
 mod invariance;
 mod reference;
 mod refusal;
