@@ -29,6 +29,8 @@ fn every_route_names_its_methods() {
         ("/v1/avatar/responses/x/cancel", "POST"),
         ("/v1/models", "GET,HEAD"),
         ("/v1/models/x/y", "GET,HEAD"),
+        ("/tokenize", "POST"),
+        ("/detokenize", "POST"),
         ("/livez", "GET,HEAD"),
         ("/readyz", "GET,HEAD"),
         ("/metrics", "GET,HEAD"),

@@ -31,3 +31,7 @@ mod template;
 mod tidy;
 /// Token ids of the default model's vocabulary against the reference tokenizer's.
 mod tokenizer;
+/// `/tokenize` and `/detokenize`.
+mod tokens;
+/// Small vocabularies of every supported rule against the reference tokenizers.
+mod vocabularies;

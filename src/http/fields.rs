@@ -47,6 +47,11 @@ impl Fields {
         self.map.shift_remove(name).filter(|value| !value.is_null())
     }
 
+    /// Whether field `name` is there, and not null.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
     /// A string of any length.
     pub(super) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
         match self.take(name) {

@@ -16,6 +16,7 @@ mod server;
 mod socket;
 mod sse;
 mod stall;
+mod tokens;
 mod wire;
 
 use std::sync::{Arc, OnceLock};
@@ -93,6 +94,8 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/detokenize", post(tokens::detokenize))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))

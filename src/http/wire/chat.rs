@@ -185,7 +185,8 @@ fn unimplemented_yet(root: &mut Fields) -> Result<(), ApiError> {
     root.only("response_format", &[json!({"type": "text"})])
 }
 
-fn messages(root: &mut Fields) -> Result<Vec<Message>, ApiError> {
+/// `messages`, at least one.
+pub(super) fn messages(root: &mut Fields) -> Result<Vec<Message>, ApiError> {
     let items = root.list("messages", usize::MAX)?;
     if items.is_empty() {
         return Err(root.missing("messages"));

@@ -4,3 +4,4 @@ pub(super) mod chat;
 pub(super) mod completion;
 pub(super) mod respond;
 mod text;
+pub(super) mod tokens;

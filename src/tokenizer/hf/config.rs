@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::tokenizer::{TokenId, TokenizerError, TokenizerParts};
 
-/// Templates of one file, most.
+/// Name of the template for any conversation.
 const DEFAULT: &str = "default";
 /// Name of the template for conversations with tools.
 const TOOL_USE: &str = "tool_use";
