@@ -20,7 +20,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// Cosines between ours and the plain decoder's logits, position by position.
-fn cosines(path: &std::path::Path, tokens: &[u32], inputs: Inputs) -> Vec<f64> {
+pub(super) fn cosines(path: &std::path::Path, tokens: &[u32], inputs: Inputs) -> Vec<f64> {
     let file = GgufFile::open(path).unwrap();
     let spec = DecoderSpec::read(&file).unwrap();
     let want = reference::logits(&file, &spec, tokens, inputs);

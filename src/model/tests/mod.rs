@@ -2,6 +2,7 @@
 
 mod agreement;
 mod invariance;
+mod kinds;
 mod reference;
 mod refusal;
 mod tiny;
