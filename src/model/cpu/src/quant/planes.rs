@@ -262,7 +262,10 @@ pub(crate) fn factors<P: Planes>(scales: &[u8], unit: usize, lane: usize) -> Row
 
 /// Groups of four inputs whose bits above the fourth share a byte.
 const fn steps_per_line(high: usize) -> usize {
-    if high == 0 { 8 } else { 8 / high }
+    match high {
+        0 => 8,
+        bits => 8 / bits,
+    }
 }
 
 /// The quant of input `k` in the unit whose lines are `quants`, for one row of the tile.

@@ -57,10 +57,12 @@ impl Numbers for UpperHalves {
         let column = column.cast::<__m128i>();
         // SAFETY: the caller's promise.
         unsafe {
-            [column, column.add(1)].map(|halves| {
-                let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(halves));
-                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
-            })
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(column));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(column.add(1)));
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high)),
+            ]
         }
     }
 }

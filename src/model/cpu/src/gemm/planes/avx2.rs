@@ -71,7 +71,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
                 let mut mins = numbers(block.add(32));
                 if P::FACTORS == Factors::ScaleAndMin {
                     let zero = _mm256_set1_ps(-0.0);
-                    let negative = mins.map(|mins| _mm256_sub_ps(zero, mins));
+                    let negative = [_mm256_sub_ps(zero, mins[0]), _mm256_sub_ps(zero, mins[1])];
                     mins = times(negative, bytes(factors.add(16)));
                 }
                 for (t, y) in y.iter_mut().enumerate() {
@@ -122,7 +122,11 @@ unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
 unsafe fn bytes(bytes: *const u8) -> Halves<__m256> {
     // SAFETY: the caller's pointer is valid for 16 bytes.
     let bytes = unsafe { _mm_loadu_si128(bytes.cast()) };
-    [bytes, _mm_srli_si128::<8>(bytes)].map(|bytes| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)))
+    // No closure: it would not be inlined.
+    [
+        _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+        _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128::<8>(bytes))),
+    ]
 }
 
 #[inline]
@@ -135,41 +139,49 @@ fn times(a: Halves<__m256>, b: Halves<__m256>) -> Halves<__m256> {
 ///
 /// # Safety
 /// `quants` is valid for a unit.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
 unsafe fn weights<P: Planes>(quants: *const u8, step: usize) -> Halves<__m256i> {
-    // SAFETY: the caller's pointer is valid for all lines of a unit, and the features are those of its only caller.
-    unsafe {
-        let line = |index: usize| {
-            let line = quants.add(LINE * index).cast::<__m256i>();
-            [_mm256_loadu_si256(line), _mm256_loadu_si256(line.add(1))]
+    // SAFETY: the caller's pointer is valid for all lines of a unit.
+    let mut low = unsafe { line(quants, step % LOW_LINES) };
+    for low in &mut low {
+        if step >= LOW_LINES {
+            *low = _mm256_srli_epi16::<4>(*low);
+        }
+        *low = _mm256_and_si256(*low, _mm256_set1_epi8(15));
+    }
+    if P::HIGH == 0 {
+        return low;
+    }
+    let per_line = STEPS / P::HIGH;
+    let mask = _mm256_set1_epi8(if P::HIGH == 1 { 0x10 } else { 0x30 });
+    // SAFETY: as above.
+    let high = unsafe { line(quants, LOW_LINES + step / per_line) };
+    for (low, high) in low.iter_mut().zip(high) {
+        // The step's bits go to where the fifth begins; what else is in the bytes is masked away.
+        let high = match step % per_line * P::HIGH {
+            0 => _mm256_slli_epi16::<4>(high),
+            1 => _mm256_slli_epi16::<3>(high),
+            2 => _mm256_slli_epi16::<2>(high),
+            3 => _mm256_slli_epi16::<1>(high),
+            4 => high,
+            5 => _mm256_srli_epi16::<1>(high),
+            6 => _mm256_srli_epi16::<2>(high),
+            _ => _mm256_srli_epi16::<3>(high),
         };
-        let mut low = line(step % LOW_LINES);
-        for low in &mut low {
-            if step >= LOW_LINES {
-                *low = _mm256_srli_epi16::<4>(*low);
-            }
-            *low = _mm256_and_si256(*low, _mm256_set1_epi8(15));
-        }
-        if P::HIGH == 0 {
-            return low;
-        }
-        let per_line = STEPS / P::HIGH;
-        let mask = _mm256_set1_epi8(if P::HIGH == 1 { 0x10 } else { 0x30 });
-        for (low, high) in low.iter_mut().zip(line(LOW_LINES + step / per_line)) {
-            // The step's bits go to where the fifth begins; what else is in the bytes is masked away.
-            let high = match step % per_line * P::HIGH {
-                0 => _mm256_slli_epi16::<4>(high),
-                1 => _mm256_slli_epi16::<3>(high),
-                2 => _mm256_slli_epi16::<2>(high),
-                3 => _mm256_slli_epi16::<1>(high),
-                4 => high,
-                5 => _mm256_srli_epi16::<1>(high),
-                6 => _mm256_srli_epi16::<2>(high),
-                _ => _mm256_srli_epi16::<3>(high),
-            };
-            *low = _mm256_or_si256(*low, _mm256_and_si256(high, mask));
-        }
-        low
+        *low = _mm256_or_si256(*low, _mm256_and_si256(high, mask));
+    }
+    low
+}
+
+/// A line of a unit.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn line(quants: *const u8, index: usize) -> Halves<__m256i> {
+    // SAFETY: the caller's pointer is valid for this line.
+    unsafe {
+        let line = quants.add(LINE * index).cast::<__m256i>();
+        [_mm256_loadu_si256(line), _mm256_loadu_si256(line.add(1))]
     }
 }
 

@@ -117,37 +117,42 @@ unsafe fn bytes(bytes: *const u8) -> __m512 {
 ///
 /// # Safety
 /// `quants` is valid for a unit.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn weights<P: Planes>(quants: *const u8, step: usize) -> __m512i {
-    // SAFETY: the caller's pointer is valid for all lines of a unit, and the features are those of its only callers.
-    unsafe {
-        let line = |index: usize| _mm512_loadu_si512(quants.add(LINE * index).cast());
-        let low = line(step % LOW_LINES);
-        let low = if step < LOW_LINES {
-            low
-        } else {
-            _mm512_srli_epi16::<4>(low)
-        };
-        let low = _mm512_and_si512(low, _mm512_set1_epi8(15));
-        if P::HIGH == 0 {
-            return low;
-        }
-        let per_line = STEPS / P::HIGH;
-        let high = line(LOW_LINES + step / per_line);
-        // The step's bits go to where the fifth begins; what else is in the bytes is masked away.
-        let high = match step % per_line * P::HIGH {
-            0 => _mm512_slli_epi16::<4>(high),
-            1 => _mm512_slli_epi16::<3>(high),
-            2 => _mm512_slli_epi16::<2>(high),
-            3 => _mm512_slli_epi16::<1>(high),
-            4 => high,
-            5 => _mm512_srli_epi16::<1>(high),
-            6 => _mm512_srli_epi16::<2>(high),
-            _ => _mm512_srli_epi16::<3>(high),
-        };
-        let mask = _mm512_set1_epi8(if P::HIGH == 1 { 0x10 } else { 0x30 });
-        _mm512_or_si512(low, _mm512_and_si512(high, mask))
+    // SAFETY: the caller's pointer is valid for all lines of a unit.
+    let mut low = unsafe { line(quants, step % LOW_LINES) };
+    if step >= LOW_LINES {
+        low = _mm512_srli_epi16::<4>(low);
     }
+    low = _mm512_and_si512(low, _mm512_set1_epi8(15));
+    if P::HIGH == 0 {
+        return low;
+    }
+    let per_line = STEPS / P::HIGH;
+    // SAFETY: as above.
+    let high = unsafe { line(quants, LOW_LINES + step / per_line) };
+    // The step's bits go to where the fifth begins; what else is in the bytes is masked away.
+    let high = match step % per_line * P::HIGH {
+        0 => _mm512_slli_epi16::<4>(high),
+        1 => _mm512_slli_epi16::<3>(high),
+        2 => _mm512_slli_epi16::<2>(high),
+        3 => _mm512_slli_epi16::<1>(high),
+        4 => high,
+        5 => _mm512_srli_epi16::<1>(high),
+        6 => _mm512_srli_epi16::<2>(high),
+        _ => _mm512_srli_epi16::<3>(high),
+    };
+    let mask = _mm512_set1_epi8(if P::HIGH == 1 { 0x10 } else { 0x30 });
+    _mm512_or_si512(low, _mm512_and_si512(high, mask))
+}
+
+/// A line of a unit.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn line(quants: *const u8, index: usize) -> __m512i {
+    // SAFETY: the caller's pointer is valid for this line.
+    unsafe { _mm512_loadu_si512(quants.add(LINE * index).cast()) }
 }
 
 /// The 16 rows' sums of products with one unit of each of `T` tokens.
