@@ -259,6 +259,12 @@ fn weight_kind(file: &dyn Checkpoint, tensor: &TensorInfo) -> Result<WeightKind,
         TensorKind::Q8_0 => Ok(WeightKind::Q8_0),
         TensorKind::Q4_0 => Ok(WeightKind::Q4_0),
         TensorKind::Q4_1 => Ok(WeightKind::Q4_1),
+        TensorKind::BF16 => Ok(WeightKind::BF16),
+        TensorKind::Q5_0 => Ok(WeightKind::Q5_0),
+        TensorKind::Q5_1 => Ok(WeightKind::Q5_1),
+        TensorKind::Q4_K => Ok(WeightKind::Q4_K),
+        TensorKind::Q5_K => Ok(WeightKind::Q5_K),
+        TensorKind::Q6_K => Ok(WeightKind::Q6_K),
         other => Err(file.error(
             &tensor.name,
             Fault::Unsupported(format!("weights of kind {other}")),
@@ -311,16 +317,12 @@ fn read_vector(
     width: usize,
 ) -> Result<Vec<f32>, ModelFileError> {
     let tensor = find(file, name, &[width])?;
-    if tensor.kind != TensorKind::F32 {
-        let what = format!("a vector of kind {}", tensor.kind);
-        return Err(file.error(name, Fault::Unsupported(what)));
-    }
+    let kind = weight_kind(file, tensor)?;
     let mut bytes = Vec::new();
     file.read_tensor(tensor, &mut bytes)?;
-    Ok(bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|number| f32::from_le_bytes(*number))
-        .collect())
+    let vector = Matrix::pack(kind, 1, width, &bytes)
+        .map_err(|error| file.error(name, Fault::Invalid(error.to_string())))?;
+    let mut numbers = vec![0.0; width];
+    vector.row(0, &mut numbers);
+    Ok(numbers)
 }

@@ -2,7 +2,9 @@
 
 mod agreement;
 mod architectures;
+mod checkpoints;
 mod invariance;
+mod kinds;
 mod reference;
 mod refusal;
 mod tiny;
@@ -74,7 +76,7 @@ fn forward(runner: &mut CpuRunner, pieces: &[Piece]) -> Vec<Vec<f32>> {
 }
 
 /// The logits of a sequence in one step, alone, in blocks from `first_block` on.
-fn alone(runner: &mut CpuRunner, tokens: &[TokenId], first_block: u32) -> Vec<Vec<f32>> {
+pub(super) fn alone(runner: &mut CpuRunner, tokens: &[TokenId], first_block: u32) -> Vec<Vec<f32>> {
     let blocks = tokens.len().div_ceil(runner.limits().block_tokens) as u32;
     let piece = Piece {
         tokens: tokens.to_vec(),

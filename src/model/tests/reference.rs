@@ -241,7 +241,7 @@ fn matrix(file: &GgufFile, name: &str) -> Numbers {
     let blocks = bytes.chunks(tensor.kind.block_bytes() as usize);
     Numbers {
         cols: tensor.dims[0] as usize,
-        quantised: tensor.kind.block_elements() == 32,
+        quantised: tensor.kind.block_elements() >= 32,
         inputs: Inputs::Exact,
         numbers: blocks
             .flat_map(|block| numbers(tensor.kind, block))
@@ -271,7 +271,7 @@ fn numbers(kind: TensorKind, block: &[u8]) -> Vec<f32> {
             .iter()
             .map(|q| half_at(0) * q + half_at(2))
             .collect(),
-        other => panic!("no numbers of {other}"),
+        other => super::kinds::numbers(other, block),
     }
 }
 
@@ -281,7 +281,7 @@ fn to_half(x: f32) -> f32 {
     f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff)
 }
 
-fn half(bits: u16) -> f32 {
+pub(super) fn half(bits: u16) -> f32 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 0x3ff) / 1024.0);
     let size = match exponent {
         0 => fraction * 2f32.powi(-14),

@@ -14,6 +14,8 @@ pub(super) struct Tiny {
     pub(super) hidden: usize,
     pub(super) vocab: usize,
     pub(super) separate_head: bool,
+    /// The kind of every matrix, instead of a mixture.
+    pub(super) only: Option<TensorKind>,
     pub(super) seed: u64,
 }
 
@@ -28,6 +30,7 @@ pub(super) const TINY: Tiny = Tiny {
     hidden: 160,
     vocab: 75,
     separate_head: false,
+    only: None,
     seed: 7,
 };
 
@@ -49,7 +52,10 @@ impl Tiny {
             .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
             .value("llama.rope.freq_base", Value::F32(1000.0));
         let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
-        let mut random = Random(self.seed);
+        let mut random = Random {
+            state: self.seed,
+            only: self.only,
+        };
         file = random.matrix(file, "token_embd", TensorKind::Q8_0, self.vocab, self.width);
         file = random.norm(file, "output_norm", self.width);
         if self.separate_head {
@@ -78,12 +84,15 @@ impl Tiny {
 }
 
 /// A small generator, the same everywhere.
-struct Random(u64);
+struct Random {
+    state: u64,
+    only: Option<TensorKind>,
+}
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 16
     }
 
@@ -105,6 +114,7 @@ impl Random {
         rows: usize,
         cols: usize,
     ) -> GgufBuilder {
+        let kind = self.only.unwrap_or(kind);
         // Outputs of about the size of the inputs.
         let size = 1.5 / (cols as f32).sqrt();
         let blocks = rows * cols / kind.block_elements() as usize;
@@ -129,10 +139,28 @@ impl Random {
                 bytes.extend(half(scale / 7.5).to_le_bytes());
                 bytes.extend(half(-scale * (1.0 + 0.1 * self.number())).to_le_bytes());
             }
+            TensorKind::BF16 => {
+                return (self.number() * size).to_le_bytes()[2..].to_vec();
+            }
+            TensorKind::Q5_0 => bytes.extend(half(scale / 16.0).to_le_bytes()),
+            TensorKind::Q5_1 => {
+                bytes.extend(half(scale / 15.5).to_le_bytes());
+                bytes.extend(half(-scale * (1.0 + 0.1 * self.number())).to_le_bytes());
+            }
+            // Factors of six bits are 32 on average.
+            TensorKind::Q4_K | TensorKind::Q5_K => {
+                let levels = if kind == TensorKind::Q4_K { 7.5 } else { 15.5 };
+                bytes.extend(half(scale / levels / 32.0).to_le_bytes());
+                bytes.extend(half(scale / 32.0).to_le_bytes());
+            }
+            TensorKind::Q6_K => {}
             other => panic!("no random {other}"),
         }
         while bytes.len() < kind.block_bytes() as usize {
             bytes.push(self.next() as u8);
+        }
+        if kind == TensorKind::Q6_K {
+            bytes[208..].copy_from_slice(&half(scale / 2048.0).to_le_bytes());
         }
         bytes
     }
@@ -143,7 +171,7 @@ fn half(value: f32) -> u16 {
     let bits = value.to_bits();
     let exponent = (bits >> 23 & 0xff) as i32 - 127 + 15;
     if exponent <= 0 {
-        return 0;
+        return (bits >> 16 & 0x8000) as u16 | (value.abs() * 2f32.powi(24)) as u16;
     }
     ((bits >> 16 & 0x8000) | (exponent as u32) << 10 | (bits >> 13 & 0x3ff)) as u16
 }

@@ -20,6 +20,7 @@ pub(super) trait Numbers {
 
 pub(super) struct Singles;
 pub(super) struct Halves;
+pub(super) struct UpperHalves;
 
 impl Numbers for Singles {
     const SIZE: usize = 4;
@@ -43,6 +44,24 @@ impl Numbers for Halves {
             [
                 _mm256_cvtph_ps(_mm_loadu_si128(column)),
                 _mm256_cvtph_ps(_mm_loadu_si128(column.add(1))),
+            ]
+        }
+    }
+}
+
+impl Numbers for UpperHalves {
+    const SIZE: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load(column: *const u8) -> Pair {
+        let column = column.cast::<__m128i>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(column));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(column.add(1)));
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high)),
             ]
         }
     }
