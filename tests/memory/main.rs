@@ -1,8 +1,11 @@
 //! Model files that lie about their size: how much memory they cost until they are refused. A program of its own, since
 //! it counts what the whole process allocates.
 
+mod mutations;
+
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Mutex;
 
 use compere::model::{self, LoadOptions, gguf, safetensors};
 use peak_alloc::PeakAlloc;
@@ -12,6 +15,13 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Most bytes above what was there before.
 const MOST: usize = 50_000_000;
+
+/// Runs a test while no other does, since what they allocate would be counted together.
+fn alone(test: impl FnOnce()) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
+    test();
+}
 
 /// Runs a check that must stay within the bound, and returns what it gave.
 fn bounded<T>(what: &str, check: impl FnOnce() -> T) -> T {
@@ -52,16 +62,23 @@ fn array(element: u32, count: u64) -> Vec<u8> {
     key(9, &[&element.to_le_bytes(), &count.to_le_bytes()])
 }
 
-/// One test, since what tests allocate at the same time would be counted together.
 #[test]
 fn refusing_a_file_costs_less_than_fifty_megabytes() {
+    alone(|| {
+        sparse_files();
+        whole_headers();
+    });
+}
+
+/// Files that are there but for a hole, so that their size says nothing.
+fn sparse_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let size = 1 << 36;
     let mut starts = vec![
         ("counts of tensors", gguf_start(16_384, 0)),
         ("counts of keys", gguf_start(0, 16_384)),
     ];
-    for element in 0..=12_u32 {
+    for element in [0, 1, 4, 7, 8, 12_u32] {
         // As many as just fit the header's bound for each width, and one more than fit anything.
         for shift in [21_u64, 24, 36] {
             let start = [gguf_start(0, 1), array(element, (1 << shift) - 100)].concat();
@@ -102,7 +119,6 @@ fn refusing_a_file_costs_less_than_fifty_megabytes() {
             });
         }
     }
-    whole_headers();
 }
 
 /// Headers whose bytes are all there.

@@ -13,6 +13,15 @@ const DEFAULT_ROPE_BASE: f32 = 10_000.0;
 /// Where YaRN's ramp begins and ends when a file does not say, in turns.
 const YARN_FAST: f32 = 32.0;
 const YARN_SLOW: f32 = 1.0;
+/// Keys without which there is no decoder, so that a file without sizes is told all of them at once.
+const NEEDED: [&str; 6] = [
+    "block_count",
+    "embedding_length",
+    "feed_forward_length",
+    "context_length",
+    "attention.head_count",
+    "attention.layer_norm_rms_epsilon",
+];
 /// Divisors of the rotary frequencies.
 const DIVISORS: &str = "rope_freqs.weight";
 
@@ -32,6 +41,9 @@ impl DecoderSpec {
             file,
             architecture: name,
         };
+        let needed = NEEDED.map(|key| keys.key(key));
+        let needed = needed.each_ref().map(String::as_str);
+        file.metadata().require(name, &needed)?;
         refuse::unsupported(&keys)?;
         let width = keys.size("embedding_length", MAX_WIDTH)?;
         let heads = keys.size("attention.head_count", MAX_WIDTH)?;

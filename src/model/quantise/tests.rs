@@ -75,13 +75,13 @@ proptest! {
         let size = numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         let (least, most) = numbers.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
         // Half a step; a whole one for the far end of a block whose largest number is on the other side. The scale is
-        // rounded to a half, which the last of its steps feels most.
+        // rounded to a half, which the last of its steps feels most; the least of halves are 2^-24 apart.
         for (kind, step) in [(TensorKind::Q8_0, size / 254.0), (TensorKind::Q4_0, size / 8.0), (TensorKind::Q4_1, (most - least) / 30.0)] {
             let mut block = vec![0; kind.block_bytes() as usize];
             prop_assert!(blocks::write(kind, &numbers, &mut block));
             for (before, after) in numbers.iter().zip(restored(kind, &block)) {
                 let apart = (before - after).abs();
-                prop_assert!(apart <= step * 1.001 + size / 1024.0, "{before} became {after} as {kind}");
+                prop_assert!(apart <= step * 1.001 + size / 1024.0 + 4e-6, "{before} became {after} as {kind}");
             }
         }
     }

@@ -24,6 +24,16 @@ use std::path::{Path, PathBuf};
 pub use describe::describe;
 pub use file::check_header;
 
+/// Checks the bytes of a `config.json`.
+///
+/// # Errors
+/// Names the field at fault; the file goes by the name `(bytes)`.
+pub fn check_config(json: &[u8]) -> Result<(), ModelFileError> {
+    let document = Document::parse(Path::new("(bytes)"), json)?;
+    Settings::read(&document.root())?;
+    Ok(())
+}
+
 use self::config::Settings;
 use self::header::Entry;
 use self::index::Shards;
