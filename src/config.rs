@@ -312,6 +312,21 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_is_no_setting_is_named() {
+        let args = |kind: &str| ConfigArgs {
+            quantise: Some(kind.to_owned()),
+            ..ConfigArgs::default()
+        };
+        let config = from_parts(&args("q4_0"), &variables(&[])).expect("valid");
+        assert_eq!(config.model.quantise, Some(crate::model::Quantise::Q4_0));
+        let error = from_parts(&args("q4"), &variables(&[])).expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "--quantise: \"q4\" is none of q8_0, q4_0, q4_1"
+        );
+    }
+
+    #[test]
     fn an_unknown_or_ill_typed_variable_is_named() {
         for (name, value) in [
             ("COMPERE_MODEL__MODLE", "x"),

@@ -192,6 +192,7 @@ fn refuse_unsupported(
             "use_bidirectional_attention",
             "attention in both directions",
         ),
+        ("rope_interleaved", "rotating neighbours"),
     ] {
         if config.bool_or(field, false)? {
             return Err(config.unsupported(field, what));

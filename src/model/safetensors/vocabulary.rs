@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::json::{self, Document};
 use super::{MAX_CONFIG, SafetensorsModel};
+use crate::model::checkpoint::Checkpoint;
 use crate::model::gguf::{Fault, ModelFileError};
 use crate::tokenizer::{HfConfig, TokenizerError, TokenizerParts};
 
@@ -11,6 +12,8 @@ use crate::tokenizer::{HfConfig, TokenizerError, TokenizerParts};
 const MAX_TOKENIZER: u64 = 64 << 20;
 /// Largest `tokenizer_config.json` in bytes.
 const MAX_TOKENIZER_CONFIG: u64 = 4 << 20;
+/// Kinds of tokens that are not ordinary text: control and user defined.
+const ADDED: [i32; 2] = [3, 4];
 /// Largest chat template in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;
 
@@ -46,8 +49,29 @@ impl SafetensorsModel {
             })?;
             template = Some(text);
         }
+        self.drop_rowless(&mut parts);
         self.ends(&mut parts)?;
         Ok((parts, template))
+    }
+
+    /// Drops added tokens behind the embedding's last row, such as an image mark beside a text model: nothing may become
+    /// an id that the model cannot read. Ordinary tokens there are left, to be refused.
+    fn drop_rowless(&self, parts: &mut TokenizerParts) {
+        let Some(tensor) = self.tensor("token_embd.weight") else {
+            return;
+        };
+        let rows = tensor.dims.last().map_or(0, |rows| *rows as usize);
+        let Some(behind) = parts.kinds.get(rows..) else {
+            return;
+        };
+        if behind.is_empty() || behind.iter().any(|kind| !ADDED.contains(kind)) {
+            return;
+        }
+        let dropped = &parts.tokens[rows..];
+        tracing::warn!(folder = %self.folder.display(), ?dropped, "the model has no rows for these added tokens");
+        parts.tokens.truncate(rows);
+        parts.kinds.truncate(rows);
+        parts.scores.truncate(rows);
     }
 
     /// Adds the ids that end a turn.

@@ -138,6 +138,32 @@ fn a_folder_is_loaded_with_its_vocabulary_and_template() {
     );
 }
 
+/// A mark for images, say, that a text model's tokenizer has and its embedding has not.
+#[test]
+fn an_added_token_without_a_row_is_no_token() {
+    let folder = whole("llama-llama3");
+    let path = folder.path().join("tokenizer.json");
+    let mut tokenizer: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let added = tokenizer["added_tokens"].as_array_mut().unwrap();
+    for id in [63, 64, 65] {
+        let mut token = added[0].clone();
+        token["id"] = json!(id);
+        token["content"] = json!(format!("<{id}>"));
+        added.push(token);
+    }
+    write(&folder, "tokenizer.json", &tokenizer);
+    let model = load(folder.path(), &options()).unwrap();
+    assert_eq!(model.tokenizer.tokens.len(), 64);
+    assert_eq!(model.tokenizer.tokens[63], "<63>");
+    // A turn cannot end with it either.
+    write(
+        &folder,
+        "generation_config.json",
+        &json!({"eos_token_id": 64}),
+    );
+    assert!(refused(&folder).contains("token 64 is outside the vocabulary of 64"));
+}
+
 #[test]
 fn faults_beside_the_weights_are_named_by_file_and_field() {
     let cases: [(&str, Value, &str); 6] = [
