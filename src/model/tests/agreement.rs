@@ -4,7 +4,7 @@ use compere_cpu::Isa;
 use serde::Deserialize;
 
 use super::reference::Inputs;
-use super::tiny::{TINY, Tiny};
+use super::tiny::{OTHERS, TINY, Tiny};
 use super::{alone, default_model, reference, runner};
 use crate::model::decoder::DecoderSpec;
 use crate::model::gguf::GgufFile;
@@ -47,7 +47,7 @@ fn tiny_models_agree_with_a_plain_decoder() {
         width: 64,
         ..TINY
     };
-    for tiny in [TINY, multi, single] {
+    for tiny in [TINY, multi, single].into_iter().chain(OTHERS) {
         let folder = tempfile::tempdir().unwrap();
         let path = tiny.builder().write(folder.path());
         let tokens: Vec<u32> = (0..70).map(|i| (i * 29 + 3) % tiny.vocab as u32).collect();

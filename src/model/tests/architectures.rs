@@ -32,7 +32,8 @@ pub(super) fn folder(model: &str) -> PathBuf {
 }
 
 /// Products with these weights are exact but for the order of sums; keys and values are half floats. Measured: the worst
-/// cosine is 1 - 2e-7, and no logit, of a spread of 1.6, is off by more than 0.003.
+/// cosine is 1 - 2.5e-6, and no logit, of a spread of 1.6, is off by more than 0.01. A window that is off by one, another
+/// base or another scale of scores puts the cosine below 0.999.
 #[test]
 fn logits_are_those_of_transformers() {
     for model in MODELS {
@@ -42,16 +43,12 @@ fn logits_are_those_of_transformers() {
         let mut runner = runner(Isa::best(), 2, &folder.join("model.gguf"));
         let got = alone(&mut runner, &expected.tokens, 0);
         assert_eq!(got.len(), expected.logits.len());
-        let (mut worst, mut largest) = (1.0f64, 0.0f32);
-        for (got, want) in got.iter().zip(&expected.logits) {
-            worst = worst.min(cosine(got, want));
+        for (position, (got, want)) in got.iter().zip(&expected.logits).enumerate() {
+            let cosine = cosine(got, want);
+            assert!(cosine > 1.0 - 1e-5, "{cosine} at {position} of {model}");
             let apart = got.iter().zip(want).map(|(a, b)| (a - b).abs());
-            largest = apart.fold(largest, f32::max);
-        }
-        eprintln!("{model} {:e} {largest}", 1.0 - worst);
-        if false {
-            assert!(worst > 1.0 - 1e-6, "{model}: {worst}");
-            assert!(largest < 0.01, "{model}: {largest}");
+            let largest = apart.fold(0.0, f32::max);
+            assert!(largest < 0.02, "{largest} at {position} of {model}");
         }
     }
 }
