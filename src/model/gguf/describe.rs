@@ -37,6 +37,7 @@ pub fn describe(file: &GgufFile) -> String {
             bytes(file.size())
         ),
     );
+    parts(&mut out, file);
     line(&mut out, "name", &stated(file, "general.name"));
     line(&mut out, "license", &stated(file, "general.license"));
     line(
@@ -56,6 +57,24 @@ pub fn describe(file: &GgufFile) -> String {
     tokenizer(&mut out, file);
     template(&mut out, file);
     out
+}
+
+/// The files of a model that has several.
+fn parts(out: &mut String, file: &GgufFile) {
+    let parts = file.parts();
+    if parts.len() == 1 {
+        return;
+    }
+    line(out, "parts", &parts.len().to_string());
+    for (path, size, tensors) in parts {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(
+            out,
+            "    {}, {}, {tensors} tensors",
+            printable(&name),
+            bytes(size)
+        );
+    }
 }
 
 fn weights(out: &mut String, file: &GgufFile) {
