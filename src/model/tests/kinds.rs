@@ -122,7 +122,7 @@ pub(super) fn numbers(kind: TensorKind, block: &[u8]) -> Vec<f32> {
     let bit = |bytes: &[u8], index: usize| f32::from(bytes[index / 8] >> (index % 8) & 1);
     let nibble = |bytes: &[u8], index: usize, apart: usize| {
         let byte = bytes[index / (2 * apart) * apart + index % apart];
-        let shift = if index / apart % 2 == 0 { 0 } else { 4 };
+        let shift = index / apart % 2 * 4;
         f32::from(byte >> shift & 15)
     };
     match kind {
