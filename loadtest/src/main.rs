@@ -6,6 +6,7 @@ mod memory;
 mod ours;
 mod peer;
 mod prefix;
+mod types;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +26,23 @@ struct Cli {
 enum Command {
     /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
     Figures(FiguresArgs),
+    /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
+    Types(TypesArgs),
+}
+
+#[derive(Args)]
+struct TypesArgs {
+    /// GGUF file whose logits are compared, the default model.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Alternating runs beside Q4_1; the medians are compared.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Types to measure, such as q5_0; all where none is named.
+    only: Vec<String>,
 }
 
 #[derive(Args)]
@@ -47,10 +65,16 @@ struct FiguresArgs {
 }
 
 fn main() -> ExitCode {
-    let Cli {
-        command: Command::Figures(args),
-    } = Cli::parse();
-    match figures(&args) {
+    let kept = match Cli::parse().command {
+        Command::Figures(args) => figures(&args),
+        Command::Types(args) => types::figures(&types::Options {
+            model: args.model,
+            threads: args.threads,
+            rounds: args.rounds,
+            only: args.only,
+        }),
+    };
+    match kept {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("a figure misses its bound");

@@ -38,6 +38,7 @@ pub fn describe(file: &GgufFile) -> String {
             bytes(file.size())
         ),
     );
+    parts(&mut out, file);
     model(&mut out, file);
     tokenizer(&mut out, file);
     template(&mut out, file);
@@ -62,6 +63,24 @@ pub(crate) fn model(out: &mut String, file: &dyn Checkpoint) {
         }
     }
     weights(out, file);
+}
+
+/// The files of a model that has several.
+fn parts(out: &mut String, file: &GgufFile) {
+    let parts = file.parts();
+    if parts.len() == 1 {
+        return;
+    }
+    line(out, "parts", &parts.len().to_string());
+    for (path, size, tensors) in parts {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(
+            out,
+            "    {}, {}, {tensors} tensors",
+            printable(&name),
+            bytes(size)
+        );
+    }
 }
 
 fn weights(out: &mut String, file: &dyn Checkpoint) {

@@ -167,6 +167,7 @@ impl SafetensorsModel {
             name,
             dims: entry.shape.iter().rev().copied().collect(),
             kind,
+            part: file,
             offset: entry.start,
             bytes: entry.bytes,
         };
@@ -217,6 +218,7 @@ impl SafetensorsModel {
             name: ROPE_FACTORS.to_owned(),
             dims: vec![factors.len() as u64],
             kind: TensorKind::F32,
+            part: 0,
             offset: 0,
             bytes: 4 * factors.len() as u64,
         };

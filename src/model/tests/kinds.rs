@@ -7,6 +7,7 @@ use super::reference::{Inputs, half};
 use super::tiny::{TINY, Tiny};
 use super::{Piece, alone, bits, forward, runner};
 use crate::model::gguf::TensorKind;
+use crate::model::gguf::testing::write_parts;
 
 const KINDS: [TensorKind; 11] = [
     TensorKind::F32,
@@ -84,13 +85,44 @@ fn a_model_of_every_kind_gives_the_same_bits_everywhere_and_in_pieces() {
     }
 }
 
+/// Norms are floats in most files, but a file may say otherwise.
+#[test]
+fn norms_may_be_of_any_kind() {
+    let tokens = tokens(5);
+    let logits = |kind: TensorKind, data: Vec<u8>| {
+        let folder = tempfile::tempdir().unwrap();
+        let norm = "output_norm.weight";
+        let file = TINY.builder().without_tensor(norm);
+        let file = file.tensor(norm, &[TINY.width as u64], kind, data);
+        let path = file.write(folder.path());
+        bits(&alone(&mut runner(Isa::best(), 1, &path), &tokens, 0))
+    };
+    let width = TINY.width;
+    let twos = logits(TensorKind::F32, 2_f32.to_le_bytes().repeat(width));
+    let bf16 = &2_f32.to_le_bytes()[2..];
+    assert_eq!(logits(TensorKind::BF16, bf16.repeat(width)), twos);
+    assert_eq!(logits(TensorKind::F16, [0, 0x40].repeat(width)), twos);
+    let block = [&[0, 0x40][..], &[1; 32]].concat();
+    assert_eq!(logits(TensorKind::Q8_0, block.repeat(width / 32)), twos);
+}
+
+#[test]
+fn a_model_in_several_files_is_the_model_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = tokens(9);
+    let whole = TINY.builder().write(folder.path());
+    let first = write_parts(folder.path(), &TINY.builder().split(3));
+    let logits = |path| bits(&alone(&mut runner(Isa::best(), 2, path), &tokens, 0));
+    assert_eq!(logits(&first), logits(&whole));
+}
+
 /// The numbers of a block of a kind that is kept in more than four bits or in blocks of 256.
 pub(super) fn numbers(kind: TensorKind, block: &[u8]) -> Vec<f32> {
     let at = |at: usize| half(u16::from_le_bytes([block[at], block[at + 1]]));
     let bit = |bytes: &[u8], index: usize| f32::from(bytes[index / 8] >> (index % 8) & 1);
     let nibble = |bytes: &[u8], index: usize, apart: usize| {
         let byte = bytes[index / (2 * apart) * apart + index % apart];
-        let shift = if index / apart % 2 == 0 { 0 } else { 4 };
+        let shift = index / apart % 2 * 4;
         f32::from(byte >> shift & 15)
     };
     match kind {

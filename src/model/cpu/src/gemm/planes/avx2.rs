@@ -197,83 +197,103 @@ unsafe fn dots<P: Planes, const T: usize>(
     lane: &Lane,
     place: usize,
 ) -> [Halves<__m256i>; T] {
-    let narrow = STEPS >> P::HIGH;
-    let parts = if P::FACTORS == Factors::Halves { 2 } else { 1 };
     let mut all = [[_mm256_setzero_si256(); 2]; T];
-    for part in 0..parts {
-        let steps = STEPS / parts;
-        let mut sums = [[_mm256_setzero_si256(); 2]; T];
-        if P::OFFSET != 0 {
-            for (t, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: one entry per token.
-                let shift = unsafe {
-                    let (both, first) = (*lane.shifts.add(place + t), *lane.firsts.add(place + t));
-                    match (parts, part) {
-                        (1, _) => both,
-                        (_, 0) => first,
-                        _ => both - first,
-                    }
-                };
-                *sums = [_mm256_set1_epi32(shift * (P::OFFSET / 8)); 2];
-            }
-        }
-        for first in (part * steps..(part + 1) * steps).step_by(narrow) {
-            // SAFETY: the caller's pointers are valid for all steps of a unit.
-            let pairs = unsafe { pairs::<P, T>(quants, lane, place, first) };
-            for (sums, pairs) in sums.iter_mut().zip(pairs) {
+    // SAFETY: the caller's pointers are valid for all steps of a unit.
+    unsafe {
+        let mut sums = starts::<P, T>(lane, place, 0);
+        let mut pairs = [[_mm256_setzero_si256(); 2]; T];
+        // One loop of a known length, so that it is unrolled and every step's shifts are constants.
+        for step in 0..STEPS {
+            let weights = weights::<P>(quants, step);
+            let inputs = lane.quants.add(place).cast::<i32>().add(step);
+            for (t, pairs) in pairs.iter_mut().enumerate() {
+                let input = _mm256_set1_epi32(*inputs.add(t * STEPS));
                 for half in 0..2 {
-                    let wide = _mm256_madd_epi16(pairs[half], _mm256_set1_epi16(1));
-                    sums[half] = _mm256_add_epi32(sums[half], wide);
+                    let products = _mm256_maddubs_epi16(weights[half], input);
+                    pairs[half] = _mm256_add_epi16(pairs[half], products);
                 }
             }
-        }
-        if parts == 1 {
-            return sums;
-        }
-        // SAFETY: there are 16 factors for each half of a unit.
-        let bytes = unsafe { _mm_loadu_si128(factors.add(16 * part).cast()) };
-        let factors = [
-            _mm256_cvtepi8_epi32(bytes),
-            _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes)),
-        ];
-        for t in 0..T {
-            for half in 0..2 {
-                let product = _mm256_mullo_epi32(sums[t][half], factors[half]);
-                all[t][half] = _mm256_add_epi32(all[t][half], product);
+            if (step + 1) % (STEPS >> P::HIGH) == 0 {
+                widen(&mut sums, &mut pairs);
+            }
+            if P::FACTORS == Factors::Halves && step + 1 == STEPS / 2 {
+                fold(&mut all, &sums, factors);
+                sums = starts::<P, T>(lane, place, 1);
             }
         }
+        if P::FACTORS != Factors::Halves {
+            return sums;
+        }
+        fold(&mut all, &sums, factors.add(TILE_ROWS));
     }
     all
 }
 
-/// Sums in 16 bits of as many steps from `first` on as fit.
+/// What the sums of a part of a unit begin with: the shift for weights that are moved up by the offset.
 ///
 /// # Safety
-/// As [`dots`].
+/// There are `T` tokens from `place` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn pairs<P: Planes, const T: usize>(
-    quants: *const u8,
+unsafe fn starts<P: Planes, const T: usize>(
     lane: &Lane,
     place: usize,
-    first: usize,
+    part: usize,
 ) -> [Halves<__m256i>; T] {
     let mut sums = [[_mm256_setzero_si256(); 2]; T];
-    for step in first..first + (STEPS >> P::HIGH) {
-        // SAFETY: the caller's pointers are valid for all steps of a unit.
-        unsafe {
-            let weights = weights::<P>(quants, step);
-            let inputs = lane.quants.add(place).cast::<i32>().add(step);
-            for (t, sum) in sums.iter_mut().enumerate() {
-                let input = _mm256_set1_epi32(*inputs.add(t * STEPS));
-                for half in 0..2 {
-                    let products = _mm256_maddubs_epi16(weights[half], input);
-                    sum[half] = _mm256_add_epi16(sum[half], products);
-                }
-            }
+    if P::OFFSET != 0 {
+        for (t, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: one entry per token.
+            let (both, first) =
+                unsafe { (*lane.shifts.add(place + t), *lane.firsts.add(place + t)) };
+            let shift = match (P::FACTORS, part) {
+                (Factors::Halves, 0) => first,
+                (Factors::Halves, _) => both - first,
+                _ => both,
+            };
+            *sums = [_mm256_set1_epi32(shift * (P::OFFSET / 8)); 2];
         }
     }
     sums
+}
+
+/// Adds what is in 16 bits to the sums, and begins again.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widen<const T: usize>(sums: &mut [Halves<__m256i>; T], pairs: &mut [Halves<__m256i>; T]) {
+    let ones = _mm256_set1_epi16(1);
+    for t in 0..T {
+        for half in 0..2 {
+            let wide = _mm256_madd_epi16(pairs[t][half], ones);
+            sums[t][half] = _mm256_add_epi32(sums[t][half], wide);
+            pairs[t][half] = _mm256_setzero_si256();
+        }
+    }
+}
+
+/// Adds the sums times a factor for each row.
+///
+/// # Safety
+/// `factors` is valid for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn fold<const T: usize>(
+    all: &mut [Halves<__m256i>; T],
+    sums: &[Halves<__m256i>; T],
+    factors: *const u8,
+) {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { _mm_loadu_si128(factors.cast()) };
+    let factors = [
+        _mm256_cvtepi8_epi32(bytes),
+        _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes)),
+    ];
+    for t in 0..T {
+        for half in 0..2 {
+            let product = _mm256_mullo_epi32(sums[t][half], factors[half]);
+            all[t][half] = _mm256_add_epi32(all[t][half], product);
+        }
+    }
 }
 
 /// Asks for what comes some units later: tiles follow each other, so the end of one leads to the next.

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 use super::super::Tile;
 use super::scales_of;
 use crate::activations::{Lane, PANEL};
+use crate::matrix::TILE_ROWS;
 use crate::quant::BLOCK;
 use crate::quant::planes::{Factors, LINE, LOW_LINES, Planes};
 
@@ -222,31 +223,59 @@ unsafe fn halves<P: Planes, const T: usize>(
     place: usize,
 ) -> [__m512i; T] {
     let mut all = [_mm512_setzero_si512(); T];
-    for half in 0..2 {
-        let mut sums = [_mm512_setzero_si512(); T];
-        for (t, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: one entry per token.
-            let (both, first) =
-                unsafe { (*lane.shifts.add(place + t), *lane.firsts.add(place + t)) };
-            *sum = offset::<P>(if half == 0 { first } else { both - first });
-        }
-        // SAFETY: the caller's pointers are valid for all steps of a unit.
-        unsafe {
-            for step in half * STEPS / 2..(half + 1) * STEPS / 2 {
-                let weights = weights::<P>(quants, step);
-                let inputs = lane.quants.add(place).cast::<i32>().add(step);
-                for (t, sum) in sums.iter_mut().enumerate() {
-                    let input = _mm512_set1_epi32(*inputs.add(t * STEPS));
-                    *sum = _mm512_dpbusd_epi32(*sum, weights, input);
-                }
+    // SAFETY: the caller's pointers are valid for all steps of a unit.
+    unsafe {
+        let mut sums = starts::<P, T>(lane, place, 0);
+        // One loop of a known length, so that it is unrolled and every step's shifts are constants.
+        for step in 0..STEPS {
+            let weights = weights::<P>(quants, step);
+            let inputs = lane.quants.add(place).cast::<i32>().add(step);
+            for (t, sum) in sums.iter_mut().enumerate() {
+                let input = _mm512_set1_epi32(*inputs.add(t * STEPS));
+                *sum = _mm512_dpbusd_epi32(*sum, weights, input);
             }
-            let factor = _mm512_cvtepi8_epi32(_mm_loadu_si128(factors.add(16 * half).cast()));
-            for t in 0..T {
-                all[t] = _mm512_add_epi32(all[t], _mm512_mullo_epi32(sums[t], factor));
+            if step + 1 == STEPS / 2 {
+                fold(&mut all, &sums, factors);
+                sums = starts::<P, T>(lane, place, 1);
             }
         }
+        fold(&mut all, &sums, factors.add(TILE_ROWS));
     }
     all
+}
+
+/// What the sums of a half of a unit begin with.
+///
+/// # Safety
+/// There are `T` tokens from `place` on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn starts<P: Planes, const T: usize>(
+    lane: &Lane,
+    place: usize,
+    half: usize,
+) -> [__m512i; T] {
+    let mut sums = [_mm512_setzero_si512(); T];
+    for (t, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: one entry per token.
+        let (both, first) = unsafe { (*lane.shifts.add(place + t), *lane.firsts.add(place + t)) };
+        *sum = offset::<P>(if half == 0 { first } else { both - first });
+    }
+    sums
+}
+
+/// Adds the sums times a factor for each row.
+///
+/// # Safety
+/// `factors` is valid for 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn fold<const T: usize>(all: &mut [__m512i; T], sums: &[__m512i; T], factors: *const u8) {
+    // SAFETY: the caller's promise.
+    let factors = _mm512_cvtepi8_epi32(unsafe { _mm_loadu_si128(factors.cast()) });
+    for t in 0..T {
+        all[t] = _mm512_add_epi32(all[t], _mm512_mullo_epi32(sums[t], factors));
+    }
 }
 
 /// Asks for what comes some units later: tiles follow each other, so the end of one leads to the next.
