@@ -71,11 +71,10 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();
-    let files = paths
+    paths
         .iter()
         .map(|path| fs::read(path).expect("a file"))
-        .collect();
-    files
+        .collect()
 }
 
 /// Runs `check` on every file of a corpus, on every start of each and on changed ones.

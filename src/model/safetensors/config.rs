@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::json::Object;
 use super::names::Names;
+use super::refuse;
 use super::rope;
 use crate::model::gguf::{Fault, ModelFileError, Value};
 
@@ -98,7 +99,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn read(config: &Object<'_>) -> Result<Self, ModelFileError> {
         let architecture = architecture(config)?;
-        refuse_unsupported(config, architecture)?;
+        refuse::unsupported(config, architecture)?;
         let mut keys = Keys::new(architecture);
         keys.size(config, "num_hidden_layers", "block_count")?;
         keys.size(config, "hidden_size", "embedding_length")?;
@@ -175,67 +176,6 @@ fn head_dim(config: &Object<'_>, architecture: &Architecture) -> Result<u32, Mod
     }
 }
 
-/// Refuses, by name, what would change the result if it were ignored.
-fn refuse_unsupported(
-    config: &Object<'_>,
-    architecture: &Architecture,
-) -> Result<(), ModelFileError> {
-    for field in ["quantization_config", "compression_config"] {
-        if config.get(field).is_some() {
-            return Err(config.unsupported(field, "a checkpoint that is quantised already"));
-        }
-    }
-    for (field, what) in [
-        ("attention_bias", "attention with biases"),
-        ("mlp_bias", "a feed-forward layer with biases"),
-        (
-            "use_bidirectional_attention",
-            "attention in both directions",
-        ),
-        ("rope_interleaved", "rotating neighbours"),
-    ] {
-        if config.bool_or(field, false)? {
-            return Err(config.unsupported(field, what));
-        }
-    }
-    for field in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        if let Some(cap) = config.opt_f32(field)? {
-            return Err(config.unsupported(field, format!("capping logits at {cap}")));
-        }
-    }
-    for field in ["num_experts", "num_local_experts"] {
-        if config.opt_u32(field)?.is_some_and(|experts| experts > 0) {
-            return Err(config.unsupported(field, "a mixture of experts"));
-        }
-    }
-    if let Some(share) = config.opt_f32("partial_rotary_factor")?
-        && share != 1.0
-    {
-        return Err(config.unsupported(
-            "partial_rotary_factor",
-            format!("rotating {share} of a head"),
-        ));
-    }
-    for (field, usual) in activations(architecture) {
-        if let Some(activation) = config.opt_str(field)?
-            && activation != usual
-        {
-            return Err(config.unsupported(
-                field,
-                format!("activation {activation:?} (expected {usual:?})"),
-            ));
-        }
-    }
-    for field in ["torch_dtype", "dtype"] {
-        if let Some(dtype) = config.opt_str(field)?
-            && !["float32", "float16", "bfloat16"].contains(&dtype)
-        {
-            return Err(config.unsupported(field, format!("weights of type {dtype:?}")));
-        }
-    }
-    Ok(())
-}
-
 /// Every how many layers one has no window, and the field that says so. Old files state the number, new ones list the
 /// layers.
 fn pattern(config: &Object<'_>) -> Result<(&'static str, u32), ModelFileError> {
@@ -264,14 +204,6 @@ fn pattern(config: &Object<'_>) -> Result<(&'static str, u32), ModelFileError> {
         }
     }
     Ok(found)
-}
-
-fn activations(architecture: &Architecture) -> [(&'static str, &'static str); 2] {
-    if architecture.gguf == "gemma3" {
-        let gelu = "gelu_pytorch_tanh";
-        return [("hidden_activation", gelu), ("hidden_act", gelu)];
-    }
-    [("hidden_act", "silu"), ("hidden_activation", "silu")]
 }
 
 /// The keys being collected.

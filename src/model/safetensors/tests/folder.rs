@@ -61,6 +61,9 @@ fn pieces_of_a_tensor_are_the_tensor() {
     }
 }
 
+/// What is done to an index.
+type Change = fn(&mut Value);
+
 /// Writes two shards of two tensors each, and the index.
 fn sharded(change: impl FnOnce(&mut Value)) -> Copy {
     let copy = Copy::of("llama");
@@ -103,7 +106,7 @@ fn shards_are_opened_as_the_index_names_them() {
 #[test]
 fn shards_and_index_must_agree() {
     let index = "model.safetensors.index.json: ";
-    let cases: [(fn(&mut Value), &str); 6] = [
+    let cases: [(Change, &str); 6] = [
         (
             |index| index["weight_map"]["e"] = json!("two.safetensors"),
             "e: is not in two.safetensors, where weight_map has it",
