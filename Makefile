@@ -16,10 +16,10 @@ export COMPERE_TEST_PYTHON := $(VENV)/bin/python
 export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 SAMPLE ?= Is it waterproof?
 
-.PHONY: help deps crates venv model run chat test fmt lint docs unit bench peers
+.PHONY: help deps crates venv model run chat test fmt lint docs unit bench bench-types peers
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 deps: crates venv model ## fetch crates, Python packages and the default model (needs the network when something is missing)
 
@@ -64,6 +64,10 @@ bench: model peers ## measure beside llama.cpp and print the figures
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace
 	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" figures --peer "$(PEERS)" --server "$(CARGO_TARGET_DIR)/release/compere" \
 	    --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
+
+bench-types: model ## measure every weight type beside Q4_1
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" types --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
 
 peers: ## build llama.cpp's tools for `make bench` (about 10 minutes, once)
 	@loadtest/peers/llama-cpp.sh "$(PEERS)"

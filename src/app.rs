@@ -130,6 +130,8 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
         threads: config.model.threads,
         kv_bytes: config.model.kv_cache_mb << 20,
         max_context: config.model.max_context,
+        quantise: (config.model.quantise)
+            .or_else(|| manifest.as_ref().and_then(|manifest| manifest.quantise)),
     };
     let start = Instant::now();
     let LoadedModel {

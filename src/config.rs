@@ -65,6 +65,14 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A flag says something that is not a setting.
+    #[error("{flag}: {message}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// There is no home folder to keep the cache in.
     #[error("model.cache_dir: not set, and neither XDG_CACHE_HOME nor HOME is in the environment")]
     NoCacheDir,
@@ -102,6 +110,13 @@ pub fn from_parts(
         })?;
     if let Some(model) = &args.model {
         config.model.model.clone_from(model);
+    }
+    if let Some(quantise) = &args.quantise {
+        let parsed = quantise.parse().map_err(|message| ConfigError::Flag {
+            flag: "--quantise",
+            message,
+        })?;
+        config.model.quantise = Some(parsed);
     }
     if let Some(threads) = args.threads {
         config.model.threads = Some(threads);
@@ -309,6 +324,21 @@ mod tests {
         assert_eq!(
             (config.model.model.as_str(), config.model.threads),
             ("from-flag", Some(2))
+        );
+    }
+
+    #[test]
+    fn a_flag_that_is_no_setting_is_named() {
+        let args = |kind: &str| ConfigArgs {
+            quantise: Some(kind.to_owned()),
+            ..ConfigArgs::default()
+        };
+        let config = from_parts(&args("q4_0"), &variables(&[])).expect("valid");
+        assert_eq!(config.model.quantise, Some(crate::model::Quantise::Q4_0));
+        let error = from_parts(&args("q4"), &variables(&[])).expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "--quantise: \"q4\" is none of q8_0, q4_0, q4_1"
         );
     }
 

@@ -9,6 +9,8 @@ mod support;
 
 /// Turns as events and as one object.
 mod avatar;
+/// Model files that lie.
+mod bad_models;
 /// OpenAI's chat completions, streamed or not.
 mod chat;
 /// OpenAI's text completions: raw prompts, choices, likelihoods.

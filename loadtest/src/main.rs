@@ -6,6 +6,7 @@ mod memory;
 mod ours;
 mod peer;
 mod prefix;
+mod types;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Figures(FiguresArgs),
     /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
     Micro(MicroArgs),
+    /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
+    Types(TypesArgs),
 }
 
 #[derive(Args)]
@@ -46,6 +49,21 @@ struct MicroArgs {
     /// How often each is measured; the median counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+}
+
+#[derive(Args)]
+struct TypesArgs {
+    /// GGUF file whose logits are compared, the default model.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Alternating runs beside Q4_1; the medians are compared.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Types to measure, such as q5_0; all where none is named.
+    only: Vec<String>,
 }
 
 #[derive(Args)]
@@ -71,6 +89,12 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Figures(args) => figures(&args),
         Command::Micro(args) => micro(&args),
+        Command::Types(args) => types::figures(&types::Options {
+            model: args.model,
+            threads: args.threads,
+            rounds: args.rounds,
+            only: args.only,
+        }),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

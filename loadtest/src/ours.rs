@@ -101,6 +101,27 @@ impl Ours {
         Ok(median(samples))
     }
 
+    /// Logits of every position of a sequence.
+    pub(crate) fn logits(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, Failure> {
+        self.batch.clear();
+        self.batch.blocks = self.block_range(0, tokens.len());
+        self.batch.sequences.push(BatchSequence {
+            row: 0,
+            rows: tokens.len(),
+            position: 0,
+            block: 0,
+            blocks: self.batch.blocks.len(),
+        });
+        self.batch.tokens.extend(tokens);
+        self.batch.logit_rows.extend(0..tokens.len());
+        self.runner.forward(&self.batch, &mut self.logits)?;
+        Ok(self
+            .logits
+            .chunks_exact(self.limits.vocab)
+            .map(<[f32]>::to_vec)
+            .collect())
+    }
+
     fn block_range(&self, first: usize, tokens: usize) -> Vec<BlockId> {
         (first..first + tokens.div_ceil(self.limits.block_tokens))
             .map(block)
@@ -142,6 +163,7 @@ pub(crate) fn options(threads: usize) -> compere::model::LoadOptions {
         threads: Some(threads),
         kv_bytes: 256 << 20,
         max_context: Some(4096),
+        quantise: None,
     }
 }
 

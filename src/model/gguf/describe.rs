@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Array, GgufFile, TensorKind, Value};
+use super::{Array, GgufFile, Metadata, TensorKind, Value};
+use crate::model::checkpoint::Checkpoint;
 
 /// Lines of the chat template that are shown.
 const TEMPLATE_LINES: usize = 6;
@@ -37,28 +38,52 @@ pub fn describe(file: &GgufFile) -> String {
             bytes(file.size())
         ),
     );
-    line(&mut out, "name", &stated(file, "general.name"));
-    line(&mut out, "license", &stated(file, "general.license"));
-    line(
-        &mut out,
-        "architecture",
-        &stated(file, "general.architecture"),
-    );
-    if let Ok(Some(architecture)) = file.metadata().opt_str("general.architecture") {
-        for (label, key) in SIZES {
-            let key = format!("{architecture}.{key}");
-            if file.metadata().get(&key).is_some() {
-                line(&mut out, label, &stated(file, &key));
-            }
-        }
-    }
-    weights(&mut out, file);
+    parts(&mut out, file);
+    model(&mut out, file);
     tokenizer(&mut out, file);
     template(&mut out, file);
     out
 }
 
-fn weights(out: &mut String, file: &GgufFile) {
+/// Describes what does not depend on the format: name, architecture, sizes, storage.
+pub(crate) fn model(out: &mut String, file: &dyn Checkpoint) {
+    line(out, "name", &stated(file.metadata(), "general.name"));
+    line(out, "license", &stated(file.metadata(), "general.license"));
+    line(
+        out,
+        "architecture",
+        &stated(file.metadata(), "general.architecture"),
+    );
+    if let Ok(Some(architecture)) = file.metadata().opt_str("general.architecture") {
+        for (label, key) in SIZES {
+            let key = format!("{architecture}.{key}");
+            if file.metadata().get(&key).is_some() {
+                line(out, label, &stated(file.metadata(), &key));
+            }
+        }
+    }
+    weights(out, file);
+}
+
+/// The files of a model that has several.
+fn parts(out: &mut String, file: &GgufFile) {
+    let parts = file.parts();
+    if parts.len() == 1 {
+        return;
+    }
+    line(out, "parts", &parts.len().to_string());
+    for (path, size, tensors) in parts {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(
+            out,
+            "    {}, {}, {tensors} tensors",
+            printable(&name),
+            bytes(size)
+        );
+    }
+}
+
+fn weights(out: &mut String, file: &dyn Checkpoint) {
     let mut elements = 0_u64;
     let mut stored: BTreeMap<TensorKind, u64> = BTreeMap::new();
     for tensor in file.tensors() {
@@ -84,8 +109,8 @@ fn weights(out: &mut String, file: &GgufFile) {
 }
 
 fn tokenizer(out: &mut String, file: &GgufFile) {
-    let model = stated(file, "tokenizer.ggml.model");
-    let pre = stated(file, "tokenizer.ggml.pre");
+    let model = stated(file.metadata(), "tokenizer.ggml.model");
+    let pre = stated(file.metadata(), "tokenizer.ggml.pre");
     let tokens = entries(file, "tokenizer.ggml.tokens");
     let merges = entries(file, "tokenizer.ggml.merges");
     line(
@@ -103,7 +128,7 @@ fn tokenizer(out: &mut String, file: &GgufFile) {
 
 /// A special token's id and spelling.
 fn special(file: &GgufFile, key: &str) -> String {
-    let id = stated(file, key);
+    let id = stated(file.metadata(), key);
     let tokens = file
         .metadata()
         .opt_strings("tokenizer.ggml.tokens")
@@ -122,9 +147,14 @@ fn special(file: &GgufFile, key: &str) -> String {
 fn template(out: &mut String, file: &GgufFile) {
     const KEY: &str = "tokenizer.chat_template";
     let Ok(Some(source)) = file.metadata().opt_str(KEY) else {
-        line(out, "chat template", &stated(file, KEY));
+        line(out, "chat template", &stated(file.metadata(), KEY));
         return;
     };
+    template_text(out, source);
+}
+
+/// Describes a chat template: how long it is, and how it begins.
+pub(crate) fn template_text(out: &mut String, source: &str) {
     let lines = source.lines().count();
     line(
         out,
@@ -139,14 +169,15 @@ fn template(out: &mut String, file: &GgufFile) {
     }
 }
 
-fn line(out: &mut String, label: &str, text: &str) {
+/// Adds a line.
+pub(crate) fn line(out: &mut String, label: &str, text: &str) {
     // Writing to a string does not fail.
     let _ = writeln!(out, "{:<17}{text}", format!("{label}:"));
 }
 
 /// A key's value whatever its type.
-fn stated(file: &GgufFile, key: &str) -> String {
-    match file.metadata().get(key) {
+fn stated(metadata: &Metadata, key: &str) -> String {
+    match metadata.get(key) {
         None => "not stated".to_owned(),
         Some(value) => shown(value),
     }
@@ -173,7 +204,7 @@ fn entries(file: &GgufFile, key: &str) -> usize {
 }
 
 /// The file's text on one line of a terminal, which must not obey it.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let escape = |char: char| -> Box<dyn Iterator<Item = char>> {
         if char.is_control() {
             Box::new(char.escape_default())
@@ -188,7 +219,8 @@ fn printable(text: &str) -> String {
     out
 }
 
-fn bytes(count: u64) -> String {
+/// A size for people.
+pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),

@@ -9,7 +9,7 @@ use super::source::Source;
 use super::value::Value;
 
 /// The key that sets the alignment of tensor data.
-const ALIGNMENT_KEY: &str = "general.alignment";
+pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
 /// Alignment where a file does not say.
 const DEFAULT_ALIGNMENT: u64 = 32;
 
@@ -22,6 +22,8 @@ pub struct TensorInfo {
     pub dims: Vec<u64>,
     /// Storage of the elements.
     pub kind: TensorKind,
+    /// Which of the model's files it lies in, from 0.
+    pub part: usize,
     /// First byte, from the start of the file.
     pub offset: u64,
     /// Length in bytes.
@@ -128,6 +130,7 @@ fn locate(
         name,
         dims,
         kind,
+        part: 0,
         offset: first,
         bytes,
     })

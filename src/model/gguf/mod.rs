@@ -4,13 +4,14 @@
 //! [`ModelFileError`] that names the file and the field. Reads are positional, never a memory map: a file that is
 //! truncated under us gives an error and not a signal.
 
-mod describe;
+pub(crate) mod describe;
 mod error;
 mod header;
 mod kind;
 mod layout;
 mod metadata;
 mod source;
+mod split;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -19,24 +20,36 @@ mod tokenizer;
 mod value;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use describe::describe;
 pub use error::{Fault, ModelFileError};
 pub use kind::TensorKind;
 pub use layout::TensorInfo;
 pub use metadata::Metadata;
+pub(crate) use source::open_regular;
 pub use value::{Array, Strings, Value};
 
-/// An open model file whose header has been checked.
+use source::Source;
+
+/// Checks the header of a whole file given as bytes.
+///
+/// # Errors
+/// Names the field at fault; the file goes by the name `(bytes)`.
+pub fn check_header(bytes: &[u8]) -> Result<(), ModelFileError> {
+    let mut source = Source::new(Path::new("(bytes)"), bytes, bytes.len() as u64);
+    let mut header = header::parse(&mut source)?;
+    layout::place(&source, &mut header)?;
+    Ok(())
+}
+
+/// An open model, of one file or several, whose headers have been checked.
 #[derive(Debug)]
 pub struct GgufFile {
-    path: PathBuf,
-    file: File,
-    size: u64,
+    /// The first is always there.
+    parts: Vec<split::Part>,
     version: u32,
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
@@ -44,39 +57,53 @@ pub struct GgufFile {
 }
 
 impl GgufFile {
-    /// Opens a file and checks its whole header; reads no tensor.
+    /// Opens a file and checks its whole header; reads no tensor. Of a model in several files this is the first one,
+    /// `NAME-00001-of-0000N.gguf`, and the others are opened too.
     ///
     /// # Errors
     /// Names the file and the field that is missing, malformed or not supported.
     pub fn open(path: &Path) -> Result<Self, ModelFileError> {
-        let mut source = source::Source::open(path)?;
-        let mut header = header::parse(&mut source)?;
-        let tensors = layout::place(&source, &mut header)?;
-        let by_name = tensors
-            .iter()
-            .enumerate()
-            .map(|(index, tensor)| (tensor.name.clone(), index));
+        let mut first = split::Opened::read(path, 0)?;
+        let others = split::others(&first)?;
+        let mut by_name = HashMap::new();
+        let mut tensors = std::mem::take(&mut first.tensors);
+        let mut parts = vec![first.part];
+        for other in others {
+            tensors.extend(other.tensors);
+            parts.push(other.part);
+        }
+        for (index, tensor) in tensors.iter().enumerate() {
+            if by_name.insert(tensor.name.clone(), index).is_some() {
+                let path = &parts[tensor.part].path;
+                return Err(ModelFileError::new(path, &tensor.name, Fault::Duplicate));
+            }
+        }
         Ok(Self {
-            path: path.to_owned(),
-            by_name: by_name.collect(),
-            size: source.size(),
-            version: header.version,
-            metadata: Metadata::new(path, header.metadata),
+            parts,
+            version: first.version,
+            metadata: first.metadata,
             tensors,
-            file: source.into_file(),
+            by_name,
         })
     }
 
-    /// Where the file lies.
+    /// Where the file lies; the first one of several.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.parts[0].path
     }
 
-    /// Bytes of the whole file when it was opened.
+    /// Bytes of the whole file when it was opened, of all files where there are several.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.parts.iter().map(|part| part.size).sum()
+    }
+
+    /// The model's files: path, bytes, and number of tensors.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&Path, u64, usize)> {
+        self.parts
+            .iter()
+            .map(|part| (part.path.as_path(), part.size, part.tensors))
     }
 
     /// Version of the format, 2 or 3.
@@ -147,10 +174,14 @@ impl GgufFile {
             return Err(self.error(&tensor.name, Fault::Invalid(reason)));
         }
         let first = tensor.offset.saturating_add(start);
-        self.file.read_exact_at(into, first).map_err(|error| {
-            let fault = match (error.kind(), self.file.metadata()) {
+        let Some(part) = self.parts.get(tensor.part) else {
+            let reason = format!("part {} of {}", tensor.part + 1, self.parts.len());
+            return Err(self.error(&tensor.name, Fault::Invalid(reason)));
+        };
+        part.file.read_exact_at(into, first).map_err(|error| {
+            let fault = match (error.kind(), part.file.metadata()) {
                 (io::ErrorKind::UnexpectedEof, Ok(now)) => Fault::Truncated {
-                    expected: self.size,
+                    expected: part.size,
                     actual: now.len(),
                 },
                 _ => Fault::Io(error),
@@ -159,9 +190,10 @@ impl GgufFile {
         })
     }
 
-    /// An error about a field of this file, for those who interpret it.
+    /// An error about a field of this file, for those who interpret it. A tensor's names the file that it lies in.
     #[must_use]
     pub fn error(&self, field: &str, fault: Fault) -> ModelFileError {
-        ModelFileError::new(&self.path, field, fault)
+        let part = self.tensor(field).map_or(0, |tensor| tensor.part);
+        ModelFileError::new(&self.parts[part].path, field, fault)
     }
 }

@@ -52,9 +52,8 @@ impl GgufBuilder {
     }
 
     /// Sets a key to another value, or adds it.
-    pub(crate) fn replace(mut self, key: &str, value: Value) -> Self {
-        self.metadata.retain(|(known, _)| known != key);
-        self.value(key, value)
+    pub(crate) fn replace(self, key: &str, value: Value) -> Self {
+        self.without(key).value(key, value)
     }
 
     /// Adds a string.
@@ -89,6 +88,18 @@ impl GgufBuilder {
     /// Adds a tensor with its bytes; `dims` fastest axis first.
     pub(crate) fn tensor(self, name: &str, dims: &[u64], kind: TensorKind, data: Vec<u8>) -> Self {
         self.raw_tensor(name, dims, kind.id(), data, None)
+    }
+
+    /// Leaves a key out.
+    pub(crate) fn without(mut self, key: &str) -> Self {
+        self.metadata.retain(|(known, _)| known != key);
+        self
+    }
+
+    /// Leaves a tensor out.
+    pub(crate) fn without_tensor(mut self, name: &str) -> Self {
+        self.tensors.retain(|tensor| tensor.name != name);
+        self
     }
 
     /// Adds a tensor of f32.
@@ -151,6 +162,24 @@ impl GgufBuilder {
         out
     }
 
+    /// The same model in `count` files: tensors in turns, all else in the first.
+    pub(crate) fn split(&self, count: usize) -> Vec<Self> {
+        let part = |number: usize| {
+            let metadata = if number == 0 { &self.metadata[..] } else { &[] };
+            let tensors = self.tensors.iter().skip(number).step_by(count);
+            let part = Self {
+                metadata: metadata.to_vec(),
+                tensors: tensors.cloned().collect(),
+                alignment: if number == 0 { self.alignment } else { 32 },
+                ..*self
+            };
+            part.value("split.no", Value::U16(number as u16))
+                .value("split.count", Value::U16(count as u16))
+                .value("split.tensors.count", Value::I32(self.tensors.len() as i32))
+        };
+        (0..count).map(part).collect()
+    }
+
     /// Writes the whole file into `folder`.
     pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         write(folder, &self.build())
@@ -166,6 +195,15 @@ pub(crate) fn write(folder: &Path, bytes: &[u8]) -> PathBuf {
     let path = folder.join("model.gguf");
     std::fs::write(&path, bytes).expect("the test's folder can be written");
     path
+}
+
+/// Writes parts under the names that they must have; returns the first one's.
+pub(crate) fn write_parts(folder: &Path, parts: &[GgufBuilder]) -> PathBuf {
+    let path = |number: usize| folder.join(format!("model-{number:05}-of-{:05}.gguf", parts.len()));
+    for (index, part) in parts.iter().enumerate() {
+        std::fs::write(path(index + 1), part.build()).expect("the test's folder can be written");
+    }
+    path(1)
 }
 
 /// Appends a length and the text.

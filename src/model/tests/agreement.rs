@@ -4,12 +4,12 @@ use compere_cpu::Isa;
 use serde::Deserialize;
 
 use super::reference::Inputs;
-use super::tiny::{TINY, Tiny};
+use super::tiny::{OTHERS, TINY, Tiny};
 use super::{alone, default_model, reference, runner};
 use crate::model::decoder::DecoderSpec;
 use crate::model::gguf::GgufFile;
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| {
         a.iter()
             .zip(b)
@@ -20,7 +20,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// Cosines between ours and the plain decoder's logits, position by position.
-fn cosines(path: &std::path::Path, tokens: &[u32], inputs: Inputs) -> Vec<f64> {
+pub(super) fn cosines(path: &std::path::Path, tokens: &[u32], inputs: Inputs) -> Vec<f64> {
     let file = GgufFile::open(path).unwrap();
     let spec = DecoderSpec::read(&file).unwrap();
     let want = reference::logits(&file, &spec, tokens, inputs);
@@ -47,7 +47,7 @@ fn tiny_models_agree_with_a_plain_decoder() {
         width: 64,
         ..TINY
     };
-    for tiny in [TINY, multi, single] {
+    for tiny in [TINY, multi, single].into_iter().chain(OTHERS) {
         let folder = tempfile::tempdir().unwrap();
         let path = tiny.builder().write(folder.path());
         let tokens: Vec<u32> = (0..70).map(|i| (i * 29 + 3) % tiny.vocab as u32).collect();

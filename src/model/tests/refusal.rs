@@ -2,12 +2,12 @@
 
 use compere_cpu::Isa;
 
-use super::tiny::{TINY, Tiny};
+use super::tiny::{OTHERS, TINY, Tiny};
 use super::{Piece, alone, batch, bits, runner};
 use crate::engine::paged::batch::Batch;
 use crate::engine::paged::runner::ModelRunner;
 use crate::model::gguf::testing::GgufBuilder;
-use crate::model::gguf::{TensorKind, Value};
+use crate::model::gguf::{Array, TensorKind, Value};
 use crate::model::{CpuRunner, LoadOptions, load};
 
 fn load_error(file: &GgufBuilder, options: &LoadOptions) -> String {
@@ -31,24 +31,59 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             "architecture \"gpt2\" is not supported",
         ),
         (
+            "general.architecture",
+            Value::Text("gemma2".to_owned()),
+            "architecture \"gemma2\" is not supported",
+        ),
+        (
             "llama.rope.scaling.type",
-            Value::Text("yarn".to_owned()),
-            "rope scaling \"yarn\" is not supported",
+            Value::Text("longrope".to_owned()),
+            "rope scaling \"longrope\" is not supported",
         ),
         (
             "llama.rope.scaling.factor",
-            Value::F32(4.0),
-            "rope scaling by 4 is not supported",
+            Value::F32(-4.0),
+            "-4 is not a positive number",
         ),
         (
-            "llama.rope.scale_linear",
-            Value::F32(2.0),
-            "rope scaling by 2 is not supported",
+            "llama.rope.scaling.yarn_log_multiplier",
+            Value::F32(0.1),
+            "a magnitude by layers is not supported",
+        ),
+        (
+            "llama.attn_logit_softcapping",
+            Value::F32(50.0),
+            "a soft cap on scores is not supported",
+        ),
+        (
+            "llama.final_logit_softcapping",
+            Value::F32(30.0),
+            "a soft cap on logits is not supported",
+        ),
+        (
+            "llama.attention.causal",
+            Value::Bool(false),
+            "attention to later tokens is not supported",
+        ),
+        (
+            "llama.logit_scale",
+            Value::F32(0.25),
+            "scaled logits is not supported",
         ),
         (
             "llama.attention.sliding_window",
-            Value::U32(4096),
-            "a sliding window is not supported",
+            Value::Text("4096".to_owned()),
+            "expected an integer",
+        ),
+        (
+            "llama.attention.key_length",
+            Value::U32(72),
+            "heads of 72; supported are multiples of 16 up to 256",
+        ),
+        (
+            "llama.attention.scale",
+            Value::F32(-1.0),
+            "-1 is not a positive number",
         ),
         (
             "llama.expert_count",
@@ -92,11 +127,89 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
     }
 }
 
+/// What only some architectures, or only some values beside them, rule out.
+#[test]
+fn settings_that_do_not_go_together_are_refused_by_name() {
+    let [_, qwen2, qwen3, gemma3] = OTHERS.map(Tiny::builder);
+    let text = |text: &str| Value::Text(text.to_owned());
+    let yarn = TINY
+        .builder()
+        .replace("llama.rope.scaling.type", text("yarn"));
+    let cases = [
+        (
+            qwen2.replace("qwen2.attention.sliding_window", Value::U32(64)),
+            "qwen2.attention.sliding_window: a sliding window of 64 in unstated layers is not supported",
+        ),
+        (
+            qwen3.replace("qwen3.expert_count", Value::U32(8)),
+            "qwen3.expert_count: a mixture of experts is not supported",
+        ),
+        (
+            gemma3
+                .clone()
+                .replace("gemma3.attention.key_length_swa", Value::U32(64)),
+            "gemma3.attention.key_length_swa: 64 is not the head's size 32",
+        ),
+        (
+            gemma3.replace(
+                "gemma3.attention.sliding_window_pattern",
+                Value::Array(Array::Bool(vec![true; 3])),
+            ),
+            "gemma3.attention.sliding_window_pattern: 3 entries for 7 layers",
+        ),
+        (yarn.clone(), "llama.rope.scaling.factor: missing"),
+        (
+            yarn.replace("llama.rope.scaling.factor", Value::F32(2.0))
+                .replace("llama.rope.scaling.yarn_ext_factor", Value::F32(0.5)),
+            "llama.rope.scaling.yarn_ext_factor: a ramp of 0.5 is not supported",
+        ),
+        (
+            TINY.builder()
+                .f32_tensor("rope_freqs.weight", &[15], &[1.0; 15]),
+            "rope_freqs.weight: axes [15], expected [16]",
+        ),
+        (
+            TINY.builder()
+                .f32_tensor("rope_freqs.weight", &[16], &[0.0; 16]),
+            "rope_freqs.weight: 0 is not a positive number",
+        ),
+    ];
+    for (file, reason) in cases {
+        let error = load_error(&file, &LoadOptions::default());
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_part_that_the_architecture_has_and_the_file_has_not_is_named() {
+    let [_, qwen2, qwen3, gemma3] = OTHERS;
+    for (tiny, parts, missing) in [
+        (qwen2, [false; 3], "blk.0.attn_q.bias"),
+        (qwen3, [false; 3], "blk.0.attn_q_norm.weight"),
+        (
+            gemma3,
+            [false, true, false],
+            "blk.0.post_attention_norm.weight",
+        ),
+    ] {
+        let error = load_error(&Tiny { parts, ..tiny }.builder(), &LoadOptions::default());
+        assert!(error.contains(&format!("{missing}: missing")), "{error}");
+    }
+    let excess = Tiny {
+        parts: [false, true, false],
+        ..TINY
+    };
+    let error = load_error(&excess.builder(), &LoadOptions::default());
+    let reason = "blk.0.attn_q_norm.weight: a tensor that this decoder does not use";
+    assert!(error.contains(reason), "{error}");
+}
+
 #[test]
 fn tensors_that_the_decoder_would_ignore_are_refused_by_name() {
     for name in [
-        "rope_freqs.weight",
-        "blk.0.attn_q.bias",
+        "rope_factors_long.weight",
+        "blk.0.attn_output.bias",
+        "blk.1.attn_q.bias",
         "blk.2.attn_q.weight",
     ] {
         let file = TINY.builder().f32_tensor(name, &[16], &[1.0; 16]);
@@ -129,12 +242,12 @@ fn weights_of_a_kind_without_a_kernel_are_named() {
     let separate = TINY.builder().tensor(
         "output.weight",
         &[96, 75],
-        TensorKind::Q5_0,
-        vec![0; 75 * 3 * 22],
+        TensorKind::IQ4_NL,
+        vec![0; 75 * 3 * 18],
     );
     let error = load_error(&separate, &LoadOptions::default());
     assert!(
-        error.contains("output.weight: weights of kind Q5_0 is not supported"),
+        error.contains("output.weight: weights of kind IQ4_NL is not supported"),
         "{error}"
     );
 }
@@ -183,7 +296,7 @@ fn a_batch_that_cannot_be_computed_is_refused_and_the_runner_stays_usable() {
         change(&mut batch);
         batch
     };
-    let cases: [(Batch, &str); 9] = [
+    let cases: [(Batch, &str); 10] = [
         (
             broken(|b| b.tokens[1] = 75),
             "token 75 is outside the vocabulary of 75",
@@ -192,6 +305,10 @@ fn a_batch_that_cannot_be_computed_is_refused_and_the_runner_stays_usable() {
         (
             broken(|b| b.logit_rows.push(3)),
             "logits of row 3 in a batch of 3 rows",
+        ),
+        (
+            broken(|b| b.logit_rows = vec![1, 0]),
+            "the rows whose logits are wanted are not ascending",
         ),
         (
             broken(|b| b.sequences[1].row = 1),

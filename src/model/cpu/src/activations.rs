@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 
 use crate::gemm::isa::{Isa, Path};
+use crate::pool::Pool;
 use crate::quant::{BLOCK, Form};
 
 /// Tokens per panel: a whole number of times as many as any path computes together.
@@ -26,6 +27,8 @@ pub struct Activations {
     scales: Vec<f32>,
     /// Sums of a block's quants times -8, in the same order: what to add to a product whose weights are moved up by 8.
     shifts: Vec<i32>,
+    /// The part of `shifts` that comes from the first half of the block, for weights with a scale per half.
+    firsts: Vec<i32>,
     /// Sums of a block's quants times its scale, in the same order.
     sums: Vec<f32>,
     /// `[row][col]`.
@@ -39,6 +42,7 @@ pub(crate) struct Lane {
     pub(crate) quants: *const [i8; BLOCK],
     pub(crate) scales: *const f32,
     pub(crate) shifts: *const i32,
+    pub(crate) firsts: *const i32,
     pub(crate) sums: *const f32,
 }
 
@@ -100,6 +104,7 @@ impl Activations {
         self.quants.resize(blocks, Bytes::default());
         self.scales.resize(blocks, 0.0);
         self.shifts.resize(blocks, 0);
+        self.firsts.resize(blocks, 0);
         self.sums.resize(blocks, 0.0);
         let float = forms.contains(&Form::Float);
         self.numbers
@@ -113,10 +118,29 @@ impl Activations {
             quants: self.quants.as_mut_ptr(),
             scales: self.scales.as_mut_ptr(),
             shifts: self.shifts.as_mut_ptr(),
+            firsts: self.firsts.as_mut_ptr(),
             sums: self.sums.as_mut_ptr(),
             numbers: self.numbers.as_mut_ptr(),
             borrow: PhantomData,
         }
+    }
+
+    /// Takes the rows, which are held as numbers, as bytes too.
+    ///
+    /// # Panics
+    /// When they are not held as numbers, or the width is not a multiple of [`BLOCK`].
+    pub(crate) fn add_bytes(&mut self, pool: &mut Pool) {
+        let (rows, cols) = (self.rows, self.cols);
+        let numbers = std::mem::take(&mut self.numbers);
+        assert_eq!(numbers.len(), rows * cols);
+        let writer = self.writer(rows, cols, &[Form::Int8]);
+        pool.run(rows.div_ceil(PANEL), &|task, _| {
+            for row in task * PANEL..rows.min((task + 1) * PANEL) {
+                // SAFETY: every row belongs to one task.
+                unsafe { writer.set(row, &numbers[row * cols..][..cols]) };
+            }
+        });
+        self.numbers = numbers;
     }
 
     /// # Panics
@@ -127,6 +151,7 @@ impl Activations {
             quants: self.quants[start..].as_ptr().cast(),
             scales: self.scales[start..].as_ptr(),
             shifts: self.shifts[start..].as_ptr(),
+            firsts: self.firsts[start..].as_ptr(),
             sums: self.sums[start..].as_ptr(),
         }
     }
@@ -157,6 +182,7 @@ pub struct RowWriter<'a> {
     quants: *mut Bytes,
     scales: *mut f32,
     shifts: *mut i32,
+    firsts: *mut i32,
     sums: *mut f32,
     numbers: *mut f32,
     borrow: PhantomData<&'a mut Activations>,
@@ -250,9 +276,11 @@ impl RowWriter<'_> {
             unsafe {
                 let block = &*input.as_ptr().add(index * BLOCK).cast::<[f32; BLOCK]>();
                 let quants = &mut (*self.quants.add(place)).0;
-                let (scale, total) = quantise_block(block, quants);
+                let (scale, [first, second]) = quantise_block(block, quants);
+                let total = first + second;
                 self.scales.add(place).write(scale);
                 self.shifts.add(place).write(-8 * total);
+                self.firsts.add(place).write(-8 * first);
                 self.sums.add(place).write(scale * total as f32);
             }
         }
@@ -266,10 +294,10 @@ const ROUND: f32 = 12_582_912.0;
 /// Below this the reciprocal of the scale would overflow; such inputs are taken as zero.
 const TINY: f32 = f32::MIN_POSITIVE * 128.0;
 
-/// Quantises to -127..=127; returns the scale and the sum of the quants. A block that holds an infinity or NaN gets
+/// Quantises to -127..=127; returns the scale and the sums of each half's quants. A block that holds an infinity or NaN gets
 /// a NaN for its scale, so that the fault stays visible in every product.
 #[inline(always)]
-fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
+fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, [i32; 2]) {
     // As integers, absolute values order like numbers, with infinity and NaN above all: the order of the maxima
     // cannot matter.
     let mut largest = 0;
@@ -279,20 +307,20 @@ fn quantise_block(input: &[f32; BLOCK], out: &mut [i8; BLOCK]) -> (f32, i32) {
     let largest = f32::from_bits(largest);
     if !largest.is_finite() {
         out.fill(0);
-        return (f32::NAN, 0);
+        return (f32::NAN, [0; 2]);
     }
     if largest < TINY {
         out.fill(0);
-        return (0.0, 0);
+        return (0.0, [0; 2]);
     }
     let inverse = 127.0 / largest;
-    let mut total = 0;
+    let mut totals = [0; 2];
     for k in 0..BLOCK {
         let rounded = (input[k] * inverse + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
         out[k] = rounded as i8;
-        total += rounded;
+        totals[k / (BLOCK / 2)] += rounded;
     }
-    (largest / 127.0, total)
+    (largest / 127.0, totals)
 }
 
 #[cfg(test)]
@@ -312,7 +340,9 @@ mod tests {
         ]
     }
 
-    fn held(isa: Isa, input: &[f32]) -> (Vec<[i8; BLOCK]>, Vec<u32>, Vec<i32>, Vec<u32>) {
+    type Held = (Vec<[i8; BLOCK]>, Vec<u32>, [Vec<i32>; 2], Vec<u32>);
+
+    fn held(isa: Isa, input: &[f32]) -> Held {
         let mut activations = Activations::new();
         let writer = activations.writer_on(isa, 1, input.len(), &[Form::Int8]);
         // SAFETY: one thread.
@@ -326,7 +356,8 @@ mod tests {
                 .map(|bytes| bytes.0)
                 .collect(),
             bits(&activations.scales),
-            activations.shifts.iter().step_by(PANEL).copied().collect(),
+            [&activations.shifts, &activations.firsts]
+                .map(|shifts| shifts.iter().step_by(PANEL).copied().collect()),
             bits(&activations.sums),
         )
     }
@@ -347,8 +378,10 @@ mod tests {
             for (quant, x) in quants[0].iter().zip(&input) {
                 prop_assert!((f32::from(*quant) * scale - x).abs() <= scale * 0.5001, "{} for {}", quant, x);
             }
-            let total: i32 = quants[0].iter().map(|quant| i32::from(*quant)).sum();
-            prop_assert_eq!(shifts[0], -8 * total);
+            let sum = |quants: &[i8]| quants.iter().map(|quant| i32::from(*quant)).sum::<i32>();
+            let total = sum(&quants[0]);
+            prop_assert_eq!(shifts[0][0], -8 * total);
+            prop_assert_eq!(shifts[1][0], -8 * sum(&quants[0][..BLOCK / 2]));
             prop_assert_eq!(f32::from_bits(sums[0]), scale * total as f32);
         }
     }

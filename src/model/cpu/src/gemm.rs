@@ -2,10 +2,13 @@
 //!
 //! Every path computes the same bits. For block-quantised weights: integer sums within a block are exact; blocks are
 //! added in ascending order, each as `y = (w * a) * sum + y` and, for kinds with a minimum, then `y = min * sum_a + y`
-//! (`w`, `a` the scales of weights and activations, `sum_a` the scaled sum of the activations), fused multiply-adds both. For float weights see [`float`]. So an output depends on its row and its token alone.
+//! (`w`, `a` the scales of weights and activations, `sum_a` the scaled sum of the activations), fused multiply-adds
+//! both. Kinds of other widths follow the same rule, see [`planes`]. For float weights see [`float`]. So an output
+//! depends on its row and its token alone.
 
 mod float;
 pub(crate) mod isa;
+mod planes;
 mod portable;
 #[cfg(test)]
 mod tests;
@@ -20,6 +23,7 @@ use std::ops::Range;
 
 use crate::activations::{Activations, PANEL};
 use crate::matrix::{Matrix, TILE_ROWS};
+use crate::quant::planes::{Q4_K, Q5_0, Q5_1, Q5_K, Q6_K};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 use isa::{Isa, Path};
 
@@ -161,12 +165,17 @@ pub unsafe fn multiply_on(
     // SAFETY: ranges, form and places were checked; the caller promises that nobody else writes these outputs.
     unsafe {
         match weights.kind() {
-            WeightKind::F32 | WeightKind::F16 => {
+            WeightKind::F32 | WeightKind::F16 | WeightKind::BF16 => {
                 float::multiply(path, weights, tiles, input, tokens, out)
             }
             WeightKind::Q8_0 => blocks::<Q8_0>(path, weights, tiles, input, tokens, out),
             WeightKind::Q4_0 => blocks::<Q4_0>(path, weights, tiles, input, tokens, out),
             WeightKind::Q4_1 => blocks::<Q4_1>(path, weights, tiles, input, tokens, out),
+            WeightKind::Q5_0 => planes::multiply::<Q5_0>(path, weights, tiles, input, tokens, out),
+            WeightKind::Q5_1 => planes::multiply::<Q5_1>(path, weights, tiles, input, tokens, out),
+            WeightKind::Q4_K => planes::multiply::<Q4_K>(path, weights, tiles, input, tokens, out),
+            WeightKind::Q5_K => planes::multiply::<Q5_K>(path, weights, tiles, input, tokens, out),
+            WeightKind::Q6_K => planes::multiply::<Q6_K>(path, weights, tiles, input, tokens, out),
         }
     }
 }

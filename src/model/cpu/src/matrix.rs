@@ -4,11 +4,14 @@
 //! A tile of a block-quantised kind holds, for each block of 32 inputs, lines of 64 bytes: four consecutive inputs of
 //! each of the 16 rows (4-bit kinds: inputs `k` in the low and `k + 16` in the high nibbles, so 4 lines; 8-bit: 8);
 //! after the lines of all blocks, for each block 16 f16 scales and, where the kind has them, 16 f16 minima.
+//! Kinds of five and six bits, and those with blocks of 256, have their bits above the fourth in lines of their own:
+//! see [`crate::quant::planes`].
 //! A tile of a float kind holds the 16 rows' numbers for input 0, then for input 1, and so on.
 
 use crate::pack::arena::{Arena, Region};
 use crate::pack::{PackError, Packer};
 use crate::quant::half::to_f32;
+use crate::quant::planes::{self, Planes};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 
 /// Output rows per tile.
@@ -43,10 +46,15 @@ impl Layout {
     fn new(kind: WeightKind, cols: usize) -> Option<Self> {
         let (block_quants, block_scales) = match kind {
             WeightKind::F32 => (TILE_ROWS * 4, 0),
-            WeightKind::F16 => (TILE_ROWS * 2, 0),
+            WeightKind::F16 | WeightKind::BF16 => (TILE_ROWS * 2, 0),
             WeightKind::Q8_0 => (Q8_0::BLOCK_QUANTS, Q8_0::BLOCK_SCALES),
             WeightKind::Q4_0 => (Q4_0::BLOCK_QUANTS, Q4_0::BLOCK_SCALES),
             WeightKind::Q4_1 => (Q4_1::BLOCK_QUANTS, Q4_1::BLOCK_SCALES),
+            WeightKind::Q5_0 => planes::sizes::<planes::Q5_0>(),
+            WeightKind::Q5_1 => planes::sizes::<planes::Q5_1>(),
+            WeightKind::Q4_K => planes::sizes::<planes::Q4_K>(),
+            WeightKind::Q5_K => planes::sizes::<planes::Q5_K>(),
+            WeightKind::Q6_K => planes::sizes::<planes::Q6_K>(),
         };
         let blocks = cols / kind.block();
         let scales = blocks.checked_mul(block_quants)?;
@@ -150,9 +158,15 @@ impl Matrix {
             WeightKind::F16 => {
                 self.row_numbers(row, out, |bytes| to_f32(u16::from_le_bytes(bytes)))
             }
+            WeightKind::BF16 => self.row_numbers(row, out, bf16),
             WeightKind::Q8_0 => self.row_blocks::<Q8_0>(row, out),
             WeightKind::Q4_0 => self.row_blocks::<Q4_0>(row, out),
             WeightKind::Q4_1 => self.row_blocks::<Q4_1>(row, out),
+            WeightKind::Q5_0 => self.row_planes::<planes::Q5_0>(row, out),
+            WeightKind::Q5_1 => self.row_planes::<planes::Q5_1>(row, out),
+            WeightKind::Q4_K => self.row_planes::<planes::Q4_K>(row, out),
+            WeightKind::Q5_K => self.row_planes::<planes::Q5_K>(row, out),
+            WeightKind::Q6_K => self.row_planes::<planes::Q6_K>(row, out),
         }
     }
 
@@ -193,6 +207,20 @@ impl Matrix {
         }
     }
 
+    fn row_planes<P: Planes>(&self, row: usize, out: &mut [f32]) {
+        let lane = row % TILE_ROWS;
+        let (quants, scales) = self.tile(row / TILE_ROWS).split_at(self.layout.scales);
+        for (unit, out) in out.chunks_exact_mut(BLOCK).enumerate() {
+            let quants = &quants[unit * P::UNIT..][..P::UNIT];
+            let factors = planes::factors::<P>(scales, unit, lane);
+            for (k, out) in out.iter_mut().enumerate() {
+                let quant = planes::quant::<P>(quants, lane, k) - P::OFFSET;
+                let scaled = (quant * factors.halves[k / (BLOCK / 2)]) as f32 * factors.scale;
+                *out = if P::MIN { scaled + factors.min } else { scaled };
+            }
+        }
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
@@ -205,6 +233,11 @@ impl Matrix {
         let layout = self.layout;
         &mut self.region[tile * layout.tile..][..layout.tile]
     }
+}
+
+/// The value of the upper half of a single.
+pub(crate) fn bf16(bytes: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
 }
 
 /// The `index`-th f16 of `scales`.

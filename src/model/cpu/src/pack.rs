@@ -1,12 +1,14 @@
 //! Repacking: rows as they lie in a GGUF file go, one by one, to their places among the interleaved rows of a tile.
 
 pub(crate) mod arena;
+mod planes;
 
 use std::fmt;
 
 use arena::Arena;
 
 use crate::matrix::{Matrix, TILE_ROWS};
+use crate::quant::planes::{Q4_K, Q5_0, Q5_1, Q5_K, Q6_K};
 use crate::quant::{BLOCK, Format, Q4_0, Q4_1, Q8_0, WeightKind};
 
 /// Why bytes are not a matrix of the kind and shape asked for.
@@ -156,10 +158,15 @@ impl Packer {
 fn put(matrix: &mut Matrix, row: usize, bytes: &[u8]) {
     match matrix.kind() {
         WeightKind::F32 => put_numbers::<4>(matrix, row, bytes),
-        WeightKind::F16 => put_numbers::<2>(matrix, row, bytes),
+        WeightKind::F16 | WeightKind::BF16 => put_numbers::<2>(matrix, row, bytes),
         WeightKind::Q8_0 => put_blocks::<Q8_0>(matrix, row, bytes),
         WeightKind::Q4_0 => put_blocks::<Q4_0>(matrix, row, bytes),
         WeightKind::Q4_1 => put_blocks::<Q4_1>(matrix, row, bytes),
+        WeightKind::Q5_0 => planes::put::<Q5_0>(matrix, row, bytes),
+        WeightKind::Q5_1 => planes::put::<Q5_1>(matrix, row, bytes),
+        WeightKind::Q4_K => planes::put::<Q4_K>(matrix, row, bytes),
+        WeightKind::Q5_K => planes::put::<Q5_K>(matrix, row, bytes),
+        WeightKind::Q6_K => planes::put::<Q6_K>(matrix, row, bytes),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The weight types of GGUF files that can be packed: block sizes in the file, and how quants become numbers.
 
 pub(crate) mod half;
+pub(crate) mod planes;
 
 use crate::matrix::TILE_ROWS;
 
@@ -15,12 +16,25 @@ pub enum WeightKind {
     F32,
     /// IEEE half precision.
     F16,
+    /// The upper half of an IEEE single.
+    BF16,
     /// Blocks of 32: f16 scale `d`, 32 signed bytes `q`; a weight is `d * q`.
     Q8_0,
     /// Blocks of 32: f16 scale `d`, 32 nibbles `q`; a weight is `d * (q - 8)`.
     Q4_0,
     /// Blocks of 32: f16 scale `d`, f16 minimum `m`, 32 nibbles `q`; a weight is `d * q + m`.
     Q4_1,
+    /// Blocks of 32: f16 scale `d`, the fifth bits, 32 nibbles; a weight is `d * (q - 16)`.
+    Q5_0,
+    /// Blocks of 32: f16 scale `d`, f16 minimum `m`, the fifth bits, 32 nibbles; a weight is `d * q + m`.
+    Q5_1,
+    /// Blocks of 256: f16 `d` and `m`, for each 32 a factor `s` and `t` of six bits, 256 nibbles; a weight is
+    /// `d * s * q - m * t`.
+    Q4_K,
+    /// As [`Self::Q4_K`], with five bits a quant.
+    Q5_K,
+    /// Blocks of 256: quants of six bits, for each 16 a signed byte `s`, f16 `d`; a weight is `d * s * (q - 32)`.
+    Q6_K,
 }
 
 /// Which form of the activations a product with a kind of weights reads.
@@ -37,8 +51,9 @@ impl WeightKind {
     #[must_use]
     pub fn block(self) -> usize {
         match self {
-            Self::F32 | Self::F16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 => BLOCK,
+            Self::F32 | Self::F16 | Self::BF16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => BLOCK,
+            Self::Q4_K | Self::Q5_K | Self::Q6_K => 8 * BLOCK,
         }
     }
 
@@ -47,10 +62,15 @@ impl WeightKind {
     pub fn block_bytes(self) -> usize {
         match self {
             Self::F32 => 4,
-            Self::F16 => 2,
+            Self::F16 | Self::BF16 => 2,
             Self::Q8_0 => 34,
             Self::Q4_0 => 18,
             Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q4_K => 144,
+            Self::Q5_K => 176,
+            Self::Q6_K => 210,
         }
     }
 
@@ -58,8 +78,15 @@ impl WeightKind {
     #[must_use]
     pub fn form(self) -> Form {
         match self {
-            Self::F32 | Self::F16 => Form::Float,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 => Form::Int8,
+            Self::F32 | Self::F16 | Self::BF16 => Form::Float,
+            Self::Q8_0
+            | Self::Q4_0
+            | Self::Q4_1
+            | Self::Q5_0
+            | Self::Q5_1
+            | Self::Q4_K
+            | Self::Q5_K
+            | Self::Q6_K => Form::Int8,
         }
     }
 }

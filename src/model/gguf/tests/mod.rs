@@ -4,6 +4,7 @@ mod describe;
 mod layout;
 mod malformed;
 mod property;
+mod split;
 mod tokenizer;
 
 use super::testing::GgufBuilder;

@@ -1,4 +1,4 @@
-//! Products with F32 and F16 weights.
+//! Products with F32, F16 and BF16 weights.
 //!
 //! Whatever the vector width, an output is two sums, of the even and of the odd inputs in ascending order, each step a
 //! fused multiply-add; then the two are added.
@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::OutView;
 use super::isa::Path;
 use crate::activations::Activations;
-use crate::matrix::{Matrix, TILE_ROWS};
+use crate::matrix::{Matrix, TILE_ROWS, bf16};
 use crate::quant::WeightKind;
 use crate::quant::half::to_f32;
 
@@ -80,15 +80,18 @@ unsafe fn sums<const T: usize>(
     numbers: &[u8],
     inputs: [&[f32]; T],
 ) -> [Column; T] {
-    let half = kind == WeightKind::F16;
-    match path {
-        Path::Portable if half => {
+    match (path, kind) {
+        (Path::Portable, WeightKind::F16) => {
             portable(numbers, inputs, |bytes| to_f32(u16::from_le_bytes(bytes)))
         }
-        Path::Portable => portable(numbers, inputs, f32::from_le_bytes),
+        (Path::Portable, WeightKind::BF16) => portable(numbers, inputs, bf16),
+        (Path::Portable, _) => portable(numbers, inputs, f32::from_le_bytes),
         // SAFETY: the caller's promise.
         #[cfg(target_arch = "x86_64")]
-        _ if half => unsafe { x86::sums::<x86::Halves, T>(numbers, inputs) },
+        (_, WeightKind::F16) => unsafe { x86::sums::<x86::Halves, T>(numbers, inputs) },
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        (_, WeightKind::BF16) => unsafe { x86::sums::<x86::UpperHalves, T>(numbers, inputs) },
         // SAFETY: the caller's promise.
         #[cfg(target_arch = "x86_64")]
         _ => unsafe { x86::sums::<x86::Singles, T>(numbers, inputs) },

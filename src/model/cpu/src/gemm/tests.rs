@@ -1,17 +1,25 @@
 //! Every path against the definition of the file format in f64, and against each other bit for bit.
 
+mod definition;
+
 use proptest::prelude::*;
 
+use self::definition::definition;
 use super::*;
-use crate::quant::half::to_f32;
 use crate::{Form, Packer};
 
-const KINDS: [WeightKind; 5] = [
+const KINDS: [WeightKind; 11] = [
     WeightKind::F32,
     WeightKind::F16,
+    WeightKind::BF16,
     WeightKind::Q8_0,
     WeightKind::Q4_0,
     WeightKind::Q4_1,
+    WeightKind::Q5_0,
+    WeightKind::Q5_1,
+    WeightKind::Q4_K,
+    WeightKind::Q5_K,
+    WeightKind::Q6_K,
 ];
 
 /// A small generator of its own, so that shapes can shrink while numbers stay arbitrary.
@@ -47,12 +55,21 @@ impl Random {
     fn block(&mut self, kind: WeightKind) -> Vec<u8> {
         let mut bytes = match kind {
             WeightKind::F32 => self.number().to_le_bytes().to_vec(),
-            WeightKind::F16 | WeightKind::Q8_0 | WeightKind::Q4_0 => self.half().to_vec(),
-            WeightKind::Q4_1 => [self.half(), self.half()].concat(),
+            WeightKind::BF16 => self.number().to_le_bytes()[2..].to_vec(),
+            WeightKind::F16 | WeightKind::Q8_0 | WeightKind::Q4_0 | WeightKind::Q5_0 => {
+                self.half().to_vec()
+            }
+            WeightKind::Q4_1 | WeightKind::Q5_1 | WeightKind::Q4_K | WeightKind::Q5_K => {
+                [self.half(), self.half()].concat()
+            }
+            WeightKind::Q6_K => Vec::new(),
         };
         let extreme = self.next().is_multiple_of(4);
         let quants = kind.block_bytes() - bytes.len();
         bytes.extend((0..quants).map(|_| if extreme { 0x80 } else { self.next() as u8 }));
+        if kind == WeightKind::Q6_K {
+            bytes[208..].copy_from_slice(&self.half());
+        }
         bytes
     }
 
@@ -76,39 +93,6 @@ impl Random {
     }
 }
 
-/// One row as the file format defines it.
-fn definition(kind: WeightKind, row: &[u8]) -> Vec<f64> {
-    let half = |bytes: &[u8]| f64::from(to_f32(u16::from_le_bytes([bytes[0], bytes[1]])));
-    let nibble = |bytes: &[u8], k: usize| {
-        f64::from(if k < 16 {
-            bytes[k] & 15
-        } else {
-            bytes[k - 16] >> 4
-        })
-    };
-    let block = |bytes: &[u8]| -> Vec<f64> {
-        match kind {
-            WeightKind::F32 => vec![f64::from(f32::from_le_bytes([
-                bytes[0], bytes[1], bytes[2], bytes[3],
-            ]))],
-            WeightKind::F16 => vec![half(bytes)],
-            WeightKind::Q8_0 => bytes[2..]
-                .iter()
-                .map(|q| half(bytes) * f64::from(*q as i8))
-                .collect(),
-            WeightKind::Q4_0 => (0..32)
-                .map(|k| half(bytes) * (nibble(&bytes[2..], k) - 8.0))
-                .collect(),
-            WeightKind::Q4_1 => (0..32)
-                .map(|k| half(bytes) * nibble(&bytes[4..], k) + half(&bytes[2..]))
-                .collect(),
-        }
-    };
-    row.chunks_exact(kind.block_bytes())
-        .flat_map(block)
-        .collect()
-}
-
 /// A product to compute: the shape, and the numbers' seed.
 #[derive(Debug, Clone, Copy)]
 struct Case {
@@ -127,10 +111,10 @@ fn cases() -> impl Strategy<Value = Case> {
         |(kind, rows, blocks, tokens, seed)| Case {
             kind,
             rows,
-            cols: if kind.block() == 1 {
-                blocks * 7
-            } else {
-                blocks * BLOCK
+            cols: match kind.block() {
+                1 => blocks * 7,
+                BLOCK => blocks * BLOCK,
+                block => blocks.div_ceil(3) * block,
             },
             tokens,
             seed,
@@ -304,26 +288,36 @@ fn quants_at_their_limits_overflow_nowhere() {
         (WeightKind::Q8_0, 0x7f),
         (WeightKind::Q4_0, 0),
         (WeightKind::Q4_1, 0xff),
+        (WeightKind::Q5_0, 0),
+        (WeightKind::Q5_0, 0xff),
+        (WeightKind::Q5_1, 0xff),
+        (WeightKind::Q4_K, 0xff),
+        (WeightKind::Q5_K, 0xff),
+        (WeightKind::Q6_K, 0),
+        (WeightKind::Q6_K, 0xff),
     ] {
-        let mut block = vec![0, 0x3c, 0, 0];
-        block.truncate(
-            kind.block_bytes()
-                - if quant == 0x80 || quant == 0x7f {
-                    32
-                } else {
-                    16
-                },
-        );
-        block.resize(kind.block_bytes(), quant);
-        let matrix = Matrix::pack(kind, 16, 32, &block.repeat(16)).unwrap();
+        let mut block = vec![quant; kind.block_bytes()];
+        let one = [0, 0x3c];
+        match kind {
+            WeightKind::Q8_0 | WeightKind::Q4_0 | WeightKind::Q5_0 => {
+                block[..2].copy_from_slice(&one);
+            }
+            WeightKind::Q6_K => {
+                block[192..208].fill(0x80);
+                block[208..].copy_from_slice(&one);
+            }
+            _ => block[..4].copy_from_slice(&[one, [0; 2]].concat()),
+        }
+        let cols = kind.block();
+        let matrix = Matrix::pack(kind, 16, cols, &block.repeat(16)).unwrap();
         let weight: f64 = definition(kind, &block)[0];
         for x in [127.0_f32, -127.0] {
-            let input = activations(32, &[x; 32], kind);
+            let input = activations(cols, &vec![x; cols], kind);
             for isa in Isa::available() {
                 let out = whole(isa, &matrix, &input);
                 assert_eq!(
                     f64::from(f32::from_bits(out[0])),
-                    weight * f64::from(x) * 32.0,
+                    weight * f64::from(x) * cols as f64,
                     "{kind:?} {}",
                     isa.name()
                 );
@@ -335,14 +329,14 @@ fn quants_at_their_limits_overflow_nowhere() {
 #[test]
 fn a_fault_in_the_input_stays_visible() {
     for fault in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let mut row = vec![0.5; 64];
+        let mut row = vec![0.5; 256];
         row[40] = fault;
-        for kind in [WeightKind::Q8_0, WeightKind::Q4_0, WeightKind::Q4_1] {
-            let matrix = Matrix::pack(kind, 3, 64, &Random(1).tensor(kind, 3, 64)).unwrap();
+        for kind in KINDS {
+            let matrix = Matrix::pack(kind, 3, 256, &Random(1).tensor(kind, 3, 256)).unwrap();
             for isa in Isa::available() {
-                let out = whole(isa, &matrix, &activations(64, &row, kind));
+                let out = whole(isa, &matrix, &activations(256, &row, kind));
                 assert!(
-                    out[..3].iter().all(|y| f32::from_bits(*y).is_nan()),
+                    out[..3].iter().all(|y| !f32::from_bits(*y).is_finite()),
                     "{fault} {kind:?} {}",
                     isa.name()
                 );

@@ -20,11 +20,13 @@ pub(super) trait Numbers {
 
 pub(super) struct Singles;
 pub(super) struct Halves;
+pub(super) struct UpperHalves;
 
 impl Numbers for Singles {
     const SIZE: usize = 4;
 
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn load(column: *const u8) -> Pair {
         let column = column.cast::<f32>();
         // SAFETY: the caller's promise.
@@ -35,7 +37,8 @@ impl Numbers for Singles {
 impl Numbers for Halves {
     const SIZE: usize = 2;
 
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn load(column: *const u8) -> Pair {
         let column = column.cast::<__m128i>();
         // SAFETY: the caller's promise.
@@ -43,6 +46,25 @@ impl Numbers for Halves {
             [
                 _mm256_cvtph_ps(_mm_loadu_si128(column)),
                 _mm256_cvtph_ps(_mm_loadu_si128(column.add(1))),
+            ]
+        }
+    }
+}
+
+impl Numbers for UpperHalves {
+    const SIZE: usize = 2;
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn load(column: *const u8) -> Pair {
+        let column = column.cast::<__m128i>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(column));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(column.add(1)));
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high)),
             ]
         }
     }
@@ -59,37 +81,54 @@ pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
     assert!(
         tile.len() >= cols * TILE_ROWS * N::SIZE && inputs.iter().all(|input| input.len() == cols)
     );
-    let mut sums = [[[_mm256_setzero_ps(); 2]; SUMS]; T];
-    let mut step = |k: usize, sum: usize| {
-        let column = tile.as_ptr().wrapping_add(k * TILE_ROWS * N::SIZE);
-        _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
-        // SAFETY: column and input exist, by the assertion, since `k` is below `cols`.
-        unsafe {
-            let weights = N::load(column);
-            for (sums, input) in sums.iter_mut().zip(inputs) {
-                let x = _mm256_set1_ps(*input.get_unchecked(k));
-                for (y, weight) in sums[sum].iter_mut().zip(weights) {
-                    *y = _mm256_fmadd_ps(weight, x, *y);
-                }
+    let inputs = inputs.map(<[f32]>::as_ptr);
+    let mut sums = [[[_mm256_setzero_ps(); 2]; T]; SUMS];
+    // SAFETY: columns and inputs exist, by the assertion, since every `k` is below `cols`.
+    unsafe {
+        // `SUMS` at a time, so that each sum is a register known at compile time.
+        for first in (0..cols - cols % SUMS).step_by(SUMS) {
+            for (sum, sums) in sums.iter_mut().enumerate() {
+                step::<N, T>(tile.as_ptr(), inputs, first + sum, sums);
             }
         }
-    };
-    // `SUMS` at a time, so that each sum is a register known at compile time.
-    for first in (0..cols - cols % SUMS).step_by(SUMS) {
-        for sum in 0..SUMS {
-            step(first + sum, sum);
+        if !cols.is_multiple_of(SUMS) {
+            step::<N, T>(tile.as_ptr(), inputs, cols - 1, &mut sums[0]);
         }
     }
-    if !cols.is_multiple_of(SUMS) {
-        step(cols - 1, 0);
-    }
-    sums.map(|[even, odd]| {
-        let mut column = [0.0; TILE_ROWS];
+    let [even, odd] = sums;
+    let mut columns = [[0.0; TILE_ROWS]; T];
+    for (t, column) in columns.iter_mut().enumerate() {
         for half in 0..2 {
             let place = column[8 * half..].as_mut_ptr();
             // SAFETY: a half has eight places.
-            unsafe { _mm256_storeu_ps(place, _mm256_add_ps(even[half], odd[half])) };
+            unsafe { _mm256_storeu_ps(place, _mm256_add_ps(even[t][half], odd[t][half])) };
         }
-        column
-    })
+    }
+    columns
+}
+
+/// Adds the products with input `k`. A function and no closure, which would not always be inlined.
+///
+/// # Safety
+/// The tile has a column `k`, and each input a number there.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn step<N: Numbers, const T: usize>(
+    tile: *const u8,
+    inputs: [*const f32; T],
+    k: usize,
+    sums: &mut [Pair; T],
+) {
+    let column = tile.wrapping_add(k * TILE_ROWS * N::SIZE);
+    _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
+    // SAFETY: the caller's promise.
+    unsafe {
+        let weights = N::load(column);
+        for (sums, input) in sums.iter_mut().zip(inputs) {
+            let x = _mm256_set1_ps(*input.add(k));
+            for half in 0..2 {
+                sums[half] = _mm256_fmadd_ps(weights[half], x, sums[half]);
+            }
+        }
+    }
 }
