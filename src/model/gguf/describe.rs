@@ -11,7 +11,7 @@ const TEMPLATE_LINES: usize = 6;
 /// Characters of a line that are shown.
 const LINE_SHOWN: usize = 100;
 /// Sizes of the model, under its architecture's name.
-const SIZES: [(&str, &str); 10] = [
+const SIZES: [(&str, &str); 13] = [
     ("context", "context_length"),
     ("layers", "block_count"),
     ("width", "embedding_length"),
@@ -22,6 +22,9 @@ const SIZES: [(&str, &str); 10] = [
     ("norm epsilon", "attention.layer_norm_rms_epsilon"),
     ("rope base", "rope.freq_base"),
     ("rope scaling", "rope.scaling.type"),
+    ("scaled by", "rope.scaling.factor"),
+    ("scaled from", "rope.scaling.original_context_length"),
+    ("sliding window", "attention.sliding_window"),
 ];
 
 /// Describes a file: architecture, sizes, storage, tokenizer and chat template, one fact a line.

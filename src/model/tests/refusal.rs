@@ -22,9 +22,17 @@ fn with(key: &str, value: Value) -> GgufBuilder {
     TINY.builder().replace(key, value)
 }
 
+/// Each key set to this value is refused, for this reason.
+fn refused<const N: usize>(cases: [(&str, Value, &str); N]) {
+    for (key, value, reason) in cases {
+        let error = load_error(&with(key, value), &LoadOptions::default());
+        assert!(error.contains(&format!("{key}: {reason}")), "{error}");
+    }
+}
+
 #[test]
 fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
-    let cases = [
+    refused([
         (
             "general.architecture",
             Value::Text("gpt2".to_owned()),
@@ -39,11 +47,6 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             "llama.rope.scaling.type",
             Value::Text("longrope".to_owned()),
             "rope scaling \"longrope\" is not supported",
-        ),
-        (
-            "llama.rope.scaling.factor",
-            Value::F32(-4.0),
-            "-4 is not a positive number",
         ),
         (
             "llama.rope.scaling.yarn_log_multiplier",
@@ -71,6 +74,22 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             "scaled logits is not supported",
         ),
         (
+            "llama.expert_count",
+            Value::U32(8),
+            "a mixture of experts is not supported",
+        ),
+    ]);
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_by_key() {
+    refused([
+        (
+            "llama.rope.scaling.factor",
+            Value::F32(-4.0),
+            "-4 is not a positive number",
+        ),
+        (
             "llama.attention.sliding_window",
             Value::Text("4096".to_owned()),
             "expected an integer",
@@ -84,11 +103,6 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             "llama.attention.scale",
             Value::F32(-1.0),
             "-1 is not a positive number",
-        ),
-        (
-            "llama.expert_count",
-            Value::U32(8),
-            "a mixture of experts is not supported",
         ),
         (
             "llama.attention.head_count_kv",
@@ -120,11 +134,7 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             Value::F32(-1.0),
             "-1 is not a positive number",
         ),
-    ];
-    for (key, value, reason) in cases {
-        let error = load_error(&with(key, value), &LoadOptions::default());
-        assert!(error.contains(&format!("{key}: {reason}")), "{error}");
-    }
+    ]);
 }
 
 /// What only some architectures, or only some values beside them, rule out.

@@ -1,6 +1,8 @@
 //! CPU kernels. Every operation gives the same bits with every instruction set and for every number of threads.
 
 mod activations;
+#[cfg(test)]
+mod allocations;
 mod attention;
 mod gemm;
 mod kv;

@@ -93,7 +93,7 @@ unsafe fn swiglu_body<L: Lanes>(gate: *mut f32, up: *const f32, len: usize) {
 }
 
 /// Twice the square root of 2 / pi, for which the usual form has a hyperbolic tangent.
-const GELU_SLOPE: f32 = 1.595_769_1;
+const GELU_SLOPE: f32 = 1.595_769;
 /// What the cube is multiplied with.
 const GELU_CUBE: f32 = 0.044_715;
 

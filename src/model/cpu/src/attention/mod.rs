@@ -36,7 +36,7 @@ const QUERY_STRIDE: usize = MAX_HEAD_DIM + LANES;
 /// Largest head that the stack buffers hold.
 pub const MAX_HEAD_DIM: usize = 256;
 
-/// Buffers of each thread, grown to the largest tile seen.
+/// Buffers of each thread, for the largest tile that there may be.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
     threads: Vec<ThreadScratch>,
@@ -147,8 +147,8 @@ impl Attention<'_> {
         out: &RowWriter<'_>,
     ) {
         let (tiles, heads) = (&cut.tiles, self.cache.shape().heads);
-        let largest = tiles.iter().map(|tile| tile.count).max().unwrap_or(0) * self.group;
-        scratch.fit(pool.threads(), largest, self.cache.shape().head_dim);
+        let most = Work::tile_queries(self.group);
+        scratch.fit(pool.threads(), most, self.cache.shape().head_dim);
         let threads = Shared::new(&mut scratch.threads);
         let whole = cut.whole_tasks;
         let split = (tiles.len() * heads - whole) * self.group;

@@ -305,6 +305,13 @@ impl AttentionPlan {
     }
 }
 
+impl Work {
+    /// Most queries that a tile has, whatever the batch.
+    pub(crate) fn tile_queries(group: usize) -> usize {
+        TILE_QUERIES.div_ceil(group) * group
+    }
+}
+
 impl Row {
     /// The first position that it attends to.
     pub(crate) fn first_seen(&self, window: usize) -> usize {
