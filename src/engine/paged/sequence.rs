@@ -17,6 +17,8 @@ use crate::tokenizer::{TokenId, Tokenizer};
 pub(super) enum Purpose {
     /// Its continuation.
     Generate,
+    /// Its KV, for those that come later.
+    Warm,
     /// Its KV, which then stays resident.
     Pin {
         /// The pin.
@@ -100,11 +102,10 @@ impl Sequence {
         }
     }
 
-    /// A sequence that computes `prompt`, a number of whole blocks, and says nothing.
-    pub(super) fn pin(
+    /// A sequence that computes `prompt`, a number of whole blocks, for `purpose`, and says nothing.
+    pub(super) fn warm(
         prompt: Vec<TokenId>,
-        id: PinId,
-        blocks: usize,
+        purpose: Purpose,
         sender: StreamSender,
         arrived: Instant,
     ) -> Self {
@@ -117,8 +118,18 @@ impl Sequence {
             deadline: None,
         };
         let mut sequence = Self::generate(request, 0, sender, arrived);
-        sequence.purpose = Purpose::Pin { id, blocks };
+        sequence.purpose = purpose;
         sequence
+    }
+
+    /// Whether it is computed for later use only.
+    pub(super) fn warms(&self) -> bool {
+        self.purpose != Purpose::Generate
+    }
+
+    /// Whether its reader is gone.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// The space whose cached prefixes it may use.
@@ -135,7 +146,7 @@ impl Sequence {
     pub(super) fn shareable(&self) -> &[TokenId] {
         match self.purpose {
             Purpose::Generate => &self.tokens[..self.tokens.len() - 1],
-            Purpose::Pin { .. } => &self.tokens,
+            Purpose::Warm | Purpose::Pin { .. } => &self.tokens,
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::support::{Reader, Rig, alone, limits, request};
+use super::support::{Reader, Rig, alone, config, limits, request};
 use crate::engine::paged::Config;
 use crate::engine::paged::sequence::Purpose;
 use crate::engine::{
@@ -148,6 +148,7 @@ impl World {
             queue: 6,
             pin_share: shape.pin_share,
             aging_ms: 100,
+            ..config()
         };
         Self {
             rig: Rig::new(limits(shape.blocks, shape.block_tokens), &config),

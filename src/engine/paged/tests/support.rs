@@ -39,10 +39,12 @@ pub(super) fn config() -> Config {
     Config {
         step_tokens: 16,
         mixed_step_tokens: 8,
+        target_step_ms: 0,
         max_running: 4,
         queue: 64,
         pin_share: 0.0,
         aging_ms: 5_000,
+        patience_ms: 30_000,
     }
 }
 
