@@ -1,11 +1,14 @@
 //! The engine as a whole, driven step by step on one thread, and as callers see it.
 
+mod crowds;
 mod equality;
 mod fairness;
 mod lifetime;
 mod pinning;
 mod properties;
 mod refusals;
+mod starvation;
 mod support;
 mod text;
 mod thread;
+mod warming;
