@@ -6,6 +6,7 @@
 //! `handle` is the thread round all this, and the only part that callers see.
 
 pub mod batch;
+mod bell;
 mod config;
 pub mod fake;
 mod handle;
@@ -25,6 +26,7 @@ mod step;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use config::{Config, StartError};
 pub use handle::PagedEngine;
