@@ -6,6 +6,7 @@ mod memory;
 mod ours;
 mod peer;
 mod prefix;
+mod scheduler;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +26,12 @@ struct Cli {
 enum Command {
     /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
     Figures(FiguresArgs),
+    /// What the engine takes between forward passes, whatever is cached and waits; needs no model and no peer.
+    Scheduler {
+        /// Interleaved runs of each case; the medians are compared.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
 }
 
 #[derive(Args)]
@@ -47,10 +54,11 @@ struct FiguresArgs {
 }
 
 fn main() -> ExitCode {
-    let Cli {
-        command: Command::Figures(args),
-    } = Cli::parse();
-    match figures(&args) {
+    let shown = match Cli::parse().command {
+        Command::Figures(args) => figures(&args),
+        Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
+    };
+    match shown {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("a figure misses its bound");
@@ -129,8 +137,13 @@ fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
         Bound::AtMost(0.10),
     ));
 
-    for figure in &shown {
+    Ok(show(&shown))
+}
+
+/// Prints them; whether all keep their bounds.
+fn show(figures: &[Figure]) -> bool {
+    for figure in figures {
         println!("{figure}");
     }
-    Ok(shown.iter().all(Figure::holds))
+    figures.iter().all(Figure::holds)
 }

@@ -4,6 +4,7 @@ mod agreement;
 mod invariance;
 mod reference;
 mod refusal;
+mod serving;
 mod tiny;
 
 use std::path::PathBuf;

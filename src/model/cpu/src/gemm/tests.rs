@@ -182,7 +182,7 @@ fn whole(isa: Isa, weights: &Matrix, input: &Activations) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 192 }))]
 
     #[test]
     fn every_path_computes_the_same_bits(case in cases()) {
