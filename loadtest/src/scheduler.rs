@@ -24,7 +24,8 @@ const CONTEXT: usize = 16_384;
 const STEPS: usize = 2000;
 const FEW_BLOCKS: usize = 1_000;
 const MANY_BLOCKS: usize = 100_000;
-const FEW_WAITING: usize = 16;
+/// As many as one step looks after.
+const FEW_WAITING: usize = 256;
 const MANY_WAITING: usize = 4096;
 
 /// The figures, from the medians of `rounds` interleaved runs of each case.
@@ -125,7 +126,7 @@ fn request(n: usize, prompt: usize, max_tokens: usize) -> GenerateRequest {
             ..STREAMS => Priority::High,
             _ => [Priority::Low, Priority::Normal][n % 2],
         },
-        deadline: (n % 2 == 0).then(|| Instant::now() + Duration::from_secs(3600)),
+        deadline: n.is_multiple_of(2).then(|| Instant::now() + Duration::from_secs(3600)),
     }
 }
 

@@ -10,7 +10,8 @@ mod threads;
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "it is public where it belongs, and not all of it is used here"
+    clippy::reversed_empty_ranges,
+    reason = "it is public where it belongs, not all of it is used here, and nobody spins here"
 )]
 mod pool;
 
