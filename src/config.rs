@@ -139,11 +139,21 @@ fn overlay_environment(
                 .split("__")
                 .map(str::to_lowercase)
                 .collect();
-            (path.len() > 1).then_some((path, name.as_str(), value.as_str()))
+            (path.len() > 1 || is_section(&path[0])).then_some((
+                path,
+                name.as_str(),
+                value.as_str(),
+            ))
         })
         .collect();
     ours.sort();
     for (path, name, text) in ours {
+        if let [section] = path.as_slice() {
+            return Err(ConfigError::Variable {
+                name: name.to_owned(),
+                message: format!("{section} is a section; its keys are {name}__<KEY>"),
+            });
+        }
         let value = checked_value(&path, text).map_err(|message| ConfigError::Variable {
             name: name.to_owned(),
             message,
@@ -151,6 +161,12 @@ fn overlay_environment(
         insert(table, &path, value);
     }
     Ok(())
+}
+
+/// Whether a table of this name belongs to the configuration.
+fn is_section(name: &str) -> bool {
+    let table = Table::from_iter([(name.to_owned(), Value::Table(Table::new()))]);
+    Value::Table(table).try_into::<Config>().is_ok()
 }
 
 fn insert(table: &mut Table, path: &[String], value: Value) {
@@ -302,6 +318,10 @@ mod tests {
             ("COMPERE_MODEL__MODLE", "x"),
             ("COMPERE_MODEL__THREADS", "many"),
             ("COMPERE_MOD__X", "1"),
+            ("COMPERE_HTTP", "1"),
+            ("COMPERE_MODEL", ""),
+            ("COMPERE_HTTP__LIMITS", "1"),
+            ("COMPERE_HTTP__", "1"),
         ] {
             let error = from_parts(&ConfigArgs::default(), &variables(&[(name, value)]))
                 .expect_err(name)

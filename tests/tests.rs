@@ -11,6 +11,8 @@ mod support;
 mod avatar;
 /// OpenAI's chat completions, streamed or not.
 mod chat;
+/// OpenAI's text completions: raw prompts, choices, likelihoods.
+mod completions;
 /// Who leaves costs nothing any more.
 mod disconnect;
 /// Routes, methods, ids, and the limits of connections and bodies.

@@ -8,7 +8,7 @@ use compere::engine::paged::batch::Batch;
 use compere::engine::paged::fake::byte_tokenizer;
 use compere::engine::paged::runner::{ModelRunner, RunnerError, RunnerLimits};
 use compere::engine::paged::{Config, PagedEngine};
-use compere::engine::{Engine, GenerateRequest, Priority, Sampling, TokenStream};
+use compere::engine::{Engine, GenerateRequest, Priority, TokenStream};
 use compere::telemetry::EngineStats;
 
 use crate::Failure;
@@ -120,13 +120,14 @@ fn request(n: usize, prompt: usize, max_tokens: usize) -> GenerateRequest {
             .take(prompt)
             .collect(),
         max_tokens: Some(max_tokens),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
         priority: match n {
             ..STREAMS => Priority::High,
             _ => [Priority::Low, Priority::Normal][n % 2],
         },
-        deadline: n.is_multiple_of(2).then(|| Instant::now() + Duration::from_secs(3600)),
+        deadline: n
+            .is_multiple_of(2)
+            .then(|| Instant::now() + Duration::from_secs(3600)),
+        ..GenerateRequest::default()
     }
 }
 

@@ -112,6 +112,26 @@ impl Fields {
         }
     }
 
+    /// An integer from `least` to `most`.
+    pub(super) fn count(
+        &mut self,
+        name: &str,
+        least: i64,
+        most: usize,
+    ) -> Result<Option<usize>, ApiError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let count = self.integer(name, least..=most)?;
+        Ok(count.and_then(|count| usize::try_from(count).ok()))
+    }
+
+    /// Every field that was not taken: its path, name and value.
+    pub(super) fn into_items(mut self) -> Vec<(String, String, Value)> {
+        let items = std::mem::take(&mut self.map).into_iter();
+        items
+            .map(|(name, value)| (self.path(&name), name, value))
+            .collect()
+    }
+
     /// An object, to be taken apart in turn; an absent one is empty.
     pub(super) fn object(&mut self, name: &str) -> Result<Fields, ApiError> {
         let path = self.path(name);

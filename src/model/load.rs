@@ -10,6 +10,11 @@ use super::runner::CpuRunner;
 use super::weights::Weights;
 use crate::tokenizer::TokenizerParts;
 
+/// Most compute threads: more than any machine has use for, and few enough that all can be started.
+const MAX_THREADS: usize = 1024;
+/// A token of prompt and one of answer.
+const MIN_CONTEXT: usize = 2;
+
 /// How to run a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
@@ -97,15 +102,7 @@ pub(crate) fn load_on(
     }
     let max_context = context(&spec, options)?;
     let cache = KvCache::new(shape(&spec), blocks(&spec, options)?)?;
-    if options.threads == Some(0) {
-        return Err(ModelError::Option {
-            option: "threads",
-            reason: "0 threads compute nothing".to_owned(),
-        });
-    }
-    let threads = options
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = threads(options)?;
     let mut pool = Pool::new(threads).map_err(ModelError::Threads)?;
     let weights = Weights::read(&file, &spec, &mut pool)?;
     let decoder = Decoder::new(spec.clone(), weights, isa);
@@ -126,15 +123,29 @@ fn shape(spec: &DecoderSpec) -> KvShape {
     }
 }
 
+fn threads(options: &LoadOptions) -> Result<usize, ModelError> {
+    let Some(threads) = options.threads else {
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        return Ok(machine.min(MAX_THREADS));
+    };
+    if (1..=MAX_THREADS).contains(&threads) {
+        return Ok(threads);
+    }
+    Err(ModelError::Option {
+        option: "threads",
+        reason: format!("{threads} is not from 1 to {MAX_THREADS}"),
+    })
+}
+
 fn context(spec: &DecoderSpec, options: &LoadOptions) -> Result<usize, ModelError> {
     let wanted = options.max_context.unwrap_or(spec.context);
-    if (1..=spec.context).contains(&wanted) {
+    if (MIN_CONTEXT..=spec.context).contains(&wanted) {
         return Ok(wanted);
     }
     Err(ModelError::Option {
         option: "max_context",
         reason: format!(
-            "{wanted} is not from 1 to {}, the model's context",
+            "{wanted} is not from {MIN_CONTEXT} to {}, the model's context",
             spec.context
         ),
     })

@@ -63,6 +63,12 @@ impl Added {
             .collect()
     }
 
+    pub(super) fn spelling(&self, token: TokenId) -> Option<&str> {
+        let mut all = self.spellings.iter();
+        let found = all.find(|(_, id)| *id == token)?;
+        Some(&found.0)
+    }
+
     pub(super) fn id(&self, spelling: &str) -> Option<TokenId> {
         self.ids.get(spelling).copied()
     }

@@ -228,6 +228,18 @@ impl Tokenizer {
         self.ends.contains(&token)
     }
 
+    /// The tokens of which [`Tokenizer::is_end`] holds.
+    #[must_use]
+    pub fn end_tokens(&self) -> &[TokenId] {
+        &self.ends
+    }
+
+    /// How an added token, which has no text of its own or none that merging makes, is spelled in markup.
+    #[must_use]
+    pub fn added_spelling(&self, token: TokenId) -> Option<&str> {
+        self.added.spelling(token)
+    }
+
     /// Number of ids.
     #[must_use]
     pub fn vocab_size(&self) -> usize {

@@ -17,6 +17,10 @@ pub(super) struct Queue {
     entries: BTreeMap<u64, Entry>,
     /// By class: when due, and who.
     order: [BTreeSet<(Instant, u64)>; CLASSES],
+    /// Those that may not be served yet.
+    held: BTreeSet<u64>,
+    /// Where the next look at them begins.
+    held_from: u64,
     /// When a class rises next.
     rises: BTreeSet<(Instant, u64)>,
     deadlines: BTreeSet<(Instant, u64)>,
@@ -33,6 +37,8 @@ struct Entry {
     /// The class that it is filed under.
     class: usize,
     rises_at: Option<Instant>,
+    /// Whether it is filed among those that may not be served yet.
+    held: bool,
 }
 
 impl Queue {
@@ -41,6 +47,8 @@ impl Queue {
             policy,
             entries: BTreeMap::new(),
             order: Default::default(),
+            held: BTreeSet::new(),
+            held_from: 0,
             rises: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             sweep: 0,
@@ -70,6 +78,7 @@ impl Queue {
             sequence,
             class: 0,
             rises_at: None,
+            held: false,
         };
         self.file(&mut entry, now);
         self.entries.insert(serial, entry);
@@ -78,6 +87,7 @@ impl Queue {
 
     /// Raises those who waited long enough. What comes first is right as of then.
     pub(super) fn advance(&mut self, now: Instant) {
+        self.release(now);
         while let Some(&(at, serial)) = self.rises.first()
             && at <= now
         {
@@ -90,6 +100,26 @@ impl Queue {
             self.file(&mut entry, now);
             self.entries.insert(serial, entry);
             self.touch();
+        }
+    }
+
+    /// Files some of those that may be served now: within a few steps all.
+    fn release(&mut self, now: Instant) {
+        let (before, after) = (..self.held_from, self.held_from..);
+        let round = self.held.range(after).chain(self.held.range(before));
+        let looked_at: Vec<u64> = round.take(SWEEP).copied().collect();
+        self.touch_many(looked_at.len());
+        for serial in looked_at {
+            self.held_from = serial + 1;
+            let still = |entry: &Entry| entry.sequence.is_held();
+            if self.entries.get(&serial).is_none_or(still) {
+                continue;
+            }
+            if let Some(mut entry) = self.entries.remove(&serial) {
+                self.held.remove(&serial);
+                self.file(&mut entry, now);
+                self.entries.insert(serial, entry);
+            }
         }
     }
 
@@ -113,6 +143,7 @@ impl Queue {
         self.touch();
         let due = self.policy.due(&entry.sequence);
         self.order[entry.class].remove(&(due, serial));
+        self.held.remove(&serial);
         if let Some(at) = entry.rises_at {
             self.rises.remove(&(at, serial));
         }
@@ -161,6 +192,11 @@ impl Queue {
     /// Puts an entry into the orders.
     fn file(&mut self, entry: &mut Entry, now: Instant) {
         let serial = entry.sequence.serial;
+        entry.held = entry.sequence.is_held();
+        if entry.held {
+            self.held.insert(serial);
+            return;
+        }
         entry.class = self.policy.class(&entry.sequence, now);
         entry.rises_at = self.policy.rises_at(&entry.sequence, now);
         let due = self.policy.due(&entry.sequence);
@@ -185,13 +221,14 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let filed: usize = self.order.iter().map(BTreeSet::len).sum();
-        assert_eq!(filed, self.entries.len());
+        assert_eq!(filed + self.held.len(), self.entries.len());
         let (mut rising, mut dated) = (0, 0);
         for (serial, entry) in &self.entries {
             assert_eq!(*serial, entry.sequence.serial);
             assert!(entry.sequence.table.blocks().is_empty());
             let due = self.policy.due(&entry.sequence);
-            assert!(self.order[entry.class].contains(&(due, *serial)));
+            assert_eq!(self.held.contains(serial), entry.held);
+            assert!(entry.held || self.order[entry.class].contains(&(due, *serial)));
             rising += usize::from(entry.rises_at.is_some());
             dated += usize::from(entry.sequence.deadline.is_some());
         }

@@ -254,7 +254,7 @@ impl Scheduler {
             // Only a warmed prefix needs no logits: all of it was there.
             sequence.end = Some(End::Finished(FinishReason::Stop));
         }
-        sequence.rows = pending.min(room.all);
+        sequence.rows = pending.min(room.all).min(sequence.most_rows());
         if sequence.warms() {
             sequence.rows = sequence.rows.min(room.warm);
             room.warm -= sequence.rows;

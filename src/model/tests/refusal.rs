@@ -156,7 +156,7 @@ fn options_that_do_not_fit_the_model_are_refused() {
         let error = load_error(&TINY.builder(), &options);
         assert_eq!(
             error,
-            format!("max_context: {context} is not from 1 to 512, the model's context")
+            format!("max_context: {context} is not from 2 to 512, the model's context")
         );
     }
 }

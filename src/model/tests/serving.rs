@@ -17,9 +17,7 @@ use crate::engine::paged::batch::Batch;
 use crate::engine::paged::fake::byte_tokenizer;
 use crate::engine::paged::runner::{ModelRunner, RunnerError, RunnerLimits};
 use crate::engine::paged::{Config, PagedEngine};
-use crate::engine::{
-    Engine, FinishReason, GenerateRequest, Priority, Sampling, TokenEvent, TokenStream,
-};
+use crate::engine::{Engine, FinishReason, GenerateRequest, Sampling, TokenEvent, TokenStream};
 use crate::model::load::load_on;
 use crate::model::{CpuRunner, LoadOptions};
 use crate::telemetry::EngineStats;
@@ -174,6 +172,9 @@ fn read(mut stream: TokenStream) -> String {
     loop {
         match stream.blocking_next().expect("a terminal event ends it") {
             TokenEvent::Text(delta) => text.push_str(&delta),
+            other @ (TokenEvent::Prompt(_) | TokenEvent::Scored { .. }) => {
+                panic!("nobody asked for {other:?}")
+            }
             TokenEvent::Finished(finish) => {
                 let failed = matches!(finish.reason, FinishReason::Error(_));
                 assert!(!failed, "{finish:?}");
@@ -192,9 +193,7 @@ fn request(prompt: Vec<TokenId>, max_tokens: usize, seed: Option<u64>) -> Genera
             seed: seed.unwrap_or(0),
             ..Sampling::default()
         },
-        stop: Vec::new(),
-        priority: Priority::Normal,
-        deadline: None,
+        ..GenerateRequest::default()
     }
 }
 
