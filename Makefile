@@ -66,7 +66,7 @@ loom: ## run what threads share in every order that the memory model allows (par
 miri: ## (minutes) look for undefined behaviour in the kernels' portable paths and the pool (needs a nightly toolchain with miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 PROPTEST_CASES=1 \
 	    $(CARGO) +nightly miri test $(LOCKED) -p compere-cpu --lib -- --skip agrees_with_plain_attention \
-	    --skip every_instruction_set_and_thread_count --skip batched_chunked_and_shared --skip quants_at_their_limits
+	    --skip every_instruction_set_and_thread_count --skip batched_chunked_and_shared --skip quants_at_their_limits --skip content_left_in_a_reused_block
 
 bench-scheduler: ## measure what the engine takes between forward passes
 	@$(CARGO) run $(LOCKED) --quiet --release -p compere-loadtest -- scheduler
