@@ -16,10 +16,10 @@ export COMPERE_TEST_PYTHON := $(VENV)/bin/python
 export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 SAMPLE ?= Is it waterproof?
 
-.PHONY: help deps crates venv model run chat test fmt lint docs unit bench bench-types peers
+.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler peers
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 deps: crates venv model ## fetch crates, Python packages and the default model (needs the network when something is missing)
 
@@ -59,6 +59,17 @@ docs:
 
 unit:
 	$(CARGO) test $(LOCKED) --workspace
+
+loom: ## run what threads share in every order that the memory model allows (part of `make test`)
+	$(CARGO) run $(LOCKED) --quiet -p compere-loom
+
+miri: ## (minutes) look for undefined behaviour in the kernels' portable paths and the pool (needs a nightly toolchain with miri)
+	MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 PROPTEST_CASES=1 \
+	    $(CARGO) +nightly miri test $(LOCKED) -p compere-cpu --lib -- --skip agrees_with_plain_attention \
+	    --skip every_instruction_set_and_thread_count --skip batched_chunked_and_shared --skip quants_at_their_limits --skip content_left_in_a_reused_block
+
+bench-scheduler: ## measure what the engine takes between forward passes
+	@$(CARGO) run $(LOCKED) --quiet --release -p compere-loadtest -- scheduler
 
 bench: model peers ## measure beside llama.cpp and print the figures
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace

@@ -6,6 +6,7 @@ mod memory;
 mod ours;
 mod peer;
 mod prefix;
+mod scheduler;
 mod types;
 
 use std::path::PathBuf;
@@ -28,6 +29,12 @@ enum Command {
     Figures(FiguresArgs),
     /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
     Micro(MicroArgs),
+    /// What the engine takes between forward passes, whatever is cached and waits; needs no model and no peer.
+    Scheduler {
+        /// Interleaved runs of each case; the medians are compared.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
     Types(TypesArgs),
 }
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Figures(args) => figures(&args),
         Command::Micro(args) => micro(&args),
+        Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
         Command::Types(args) => types::figures(&types::Options {
             model: args.model,
             threads: args.threads,
@@ -196,8 +204,13 @@ fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
         Bound::AtMost(0.10),
     ));
 
-    for figure in &shown {
+    Ok(show(&shown))
+}
+
+/// Prints them; whether all keep their bounds.
+fn show(figures: &[Figure]) -> bool {
+    for figure in figures {
         println!("{figure}");
     }
-    Ok(shown.iter().all(Figure::holds))
+    figures.iter().all(Figure::holds)
 }

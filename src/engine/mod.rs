@@ -39,7 +39,20 @@ pub trait Engine: Send + Sync {
         })
     }
 
-    /// Computes the KV of `prompt` at low priority and keeps it resident until [`Engine::unpin`].
+    /// Computes the KV of `prompt` behind everybody else's work and leaves it to the prefix cache. The stream says
+    /// nothing and ends when the prefix is there; dropping it before that cancels.
+    ///
+    /// # Errors
+    /// As [`Engine::generate`]; also when this engine has no prefix cache of its own, which is the default.
+    fn warm(&self, prompt: Vec<TokenId>) -> Result<TokenStream, SubmitError> {
+        drop(prompt);
+        Err(SubmitError::Invalid {
+            field: "warm",
+            reason: "this engine keeps no prefixes".to_owned(),
+        })
+    }
+
+    /// As [`Engine::warm`], and keeps the prefix resident until [`Engine::unpin`].
     ///
     /// # Errors
     /// As [`Engine::generate`]; also when the pins' budget is spent.

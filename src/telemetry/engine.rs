@@ -16,6 +16,8 @@ pub struct EngineStats {
     pub kv_blocks_used: AtomicU64,
     /// Sequences whose blocks were taken and whose KV is computed again.
     pub preemptions: AtomicU64,
+    /// Sequences whose deadline passed while they waited and had computed nothing.
+    pub expired: AtomicU64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_query_tokens: AtomicU64,
     /// Those found.
@@ -52,6 +54,7 @@ impl Default for EngineStats {
             kv_blocks: AtomicU64::default(),
             kv_blocks_used: AtomicU64::default(),
             preemptions: AtomicU64::default(),
+            expired: AtomicU64::default(),
             prefix_query_tokens: AtomicU64::default(),
             prefix_hit_tokens: AtomicU64::default(),
             prompt_tokens: AtomicU64::default(),

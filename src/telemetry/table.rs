@@ -69,6 +69,7 @@ pub(super) const TABLE: &[Entry] = &[
     row("avatar_engine_requests_waiting", Kind::Gauge, &[], "Sequences queued."),
     row("avatar_engine_kv_cache_usage_ratio", Kind::Gauge, &[], "Share of the KV blocks that sequences or pins refer to, 0 to 1."),
     row("avatar_engine_preemptions_total", Kind::Counter, &[], "Sequences whose KV was taken and is computed again."),
+    row("avatar_engine_expired_total", Kind::Counter, &[], "Requests whose deadline passed before anything was computed for them."),
     row("avatar_engine_prefix_cache_query_tokens_total", Kind::Counter, &[], "Prompt tokens looked up in the prefix cache."),
     row("avatar_engine_prefix_cache_hit_tokens_total", Kind::Counter, &[], "Prompt tokens found in the prefix cache."),
     row("avatar_engine_prompt_tokens_total", Kind::Counter, &[], "Prompt tokens of admitted requests."),

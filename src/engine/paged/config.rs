@@ -4,15 +4,23 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::order::Policy;
+
+/// Longer waits are nobody's intention, and sums of times stay in range.
+const DAY_MS: u64 = 86_400_000;
+
 /// Settings of the paged engine; every one has a default.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Most tokens computed in one step while nobody decodes.
     pub step_tokens: usize,
-    /// Most tokens computed in one step beside decoding streams. It bounds the gap between their tokens: at 1,500
-    /// prompt tokens a second, 128 are 85 ms.
+    /// Most tokens computed in one step beside decoding streams, as long as nothing was measured. It bounds the gap
+    /// between their tokens: at 1,500 prompt tokens a second, 128 are 85 ms.
     pub mixed_step_tokens: usize,
+    /// What a step beside decoding streams shall take, in milliseconds: from the measured speed follows how much of a
+    /// prompt it computes. 0 keeps to `mixed_step_tokens`.
+    pub target_step_ms: u64,
     /// Most sequences with KV blocks at a time; less than both step sizes, so that prompts always advance.
     pub max_running: usize,
     /// Most requests waiting; more are refused at once.
@@ -20,8 +28,11 @@ pub struct Config {
     /// Share of the KV blocks that pinned prefixes may hold, 0 to below 1. What they leave is the most that one
     /// sequence may need, so that every accepted request can run.
     pub pin_share: f64,
-    /// A waiting request rises by one priority each time this passes, in milliseconds; at least 1.
+    /// A waiting request rises by one priority each time this passes, in milliseconds; 1 to a day.
     pub aging_ms: u64,
+    /// A request is ordered by its deadline or by the end of this after its arrival, whichever is earlier, so that
+    /// those without a deadline get their turn; in milliseconds, up to a day.
+    pub patience_ms: u64,
 }
 
 impl Default for Config {
@@ -29,10 +40,12 @@ impl Default for Config {
         Self {
             step_tokens: 512,
             mixed_step_tokens: 128,
+            target_step_ms: 100,
             max_running: 32,
             queue: 256,
             pin_share: 0.25,
             aging_ms: 5_000,
+            patience_ms: 30_000,
         }
     }
 }
@@ -83,7 +96,21 @@ impl Config {
                 (0.0..1.0).contains(&self.pin_share),
                 "a number from 0 to below 1",
             ),
-            ("aging_ms", self.aging_ms > 0, "at least 1"),
+            (
+                "target_step_ms",
+                self.target_step_ms <= DAY_MS,
+                "at most 86400000",
+            ),
+            (
+                "aging_ms",
+                (1..=DAY_MS).contains(&self.aging_ms),
+                "from 1 to 86400000",
+            ),
+            (
+                "patience_ms",
+                self.patience_ms <= DAY_MS,
+                "at most 86400000",
+            ),
         ];
         for (field, ok, expected) in checks {
             if !ok {
@@ -99,7 +126,10 @@ impl Config {
         (blocks as f64 * self.pin_share) as usize
     }
 
-    pub(super) fn aging(&self) -> Duration {
-        Duration::from_millis(self.aging_ms)
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            aging: Duration::from_millis(self.aging_ms),
+            patience: Duration::from_millis(self.patience_ms),
+        }
     }
 }

@@ -102,6 +102,12 @@ impl Engine for PagedEngine {
         Ok(streams)
     }
 
+    fn warm(&self, prompt: Vec<TokenId>) -> Result<TokenStream, SubmitError> {
+        let stream = self.intake.warm(prompt)?;
+        self.shared.ring(&self.thread);
+        Ok(stream)
+    }
+
     fn pin(&self, prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
         let ticket = self.intake.pin(prompt)?;
         self.shared.ring(&self.thread);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::choices::Choice;
 use super::runner::RunnerLimits;
-use super::sequence::Sequence;
+use super::sequence::{Purpose, Sequence};
 use super::shared::Shared;
 use crate::engine::{
     EngineLimits, GenerateRequest, MAX_CHOICES, MAX_TOP_LOGPROBS, PinId, PinTicket, SubmitError,
@@ -80,24 +80,45 @@ impl Intake {
         Ok(streams)
     }
 
-    pub(super) fn pin(&self, mut prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
-        self.check_open_for(&prompt)?;
-        self.check_length(prompt.len(), 0)?;
-        let blocks = prompt.len() / self.limits.block_tokens;
-        prompt.truncate(blocks * self.limits.block_tokens);
+    pub(super) fn warm(&self, prompt: Vec<TokenId>) -> Result<TokenStream, SubmitError> {
+        let (prompt, _) = self.whole_blocks(prompt)?;
+        self.submit_warm(prompt, Purpose::Warm)
+    }
+
+    pub(super) fn pin(&self, prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
+        let (prompt, blocks) = self.whole_blocks(prompt)?;
         let id = self
             .shared
             .pins
             .claim(blocks)
             .map_err(|reason| invalid("pin", reason))?;
-        let (sender, ready) = stream_channel(0);
-        let arrived = (self.shared.clock)();
-        let submitted = self.submit(vec![Sequence::pin(prompt, id, blocks, sender, arrived)]);
-        if let Err(error) = submitted {
-            self.shared.pins.free(id, blocks);
-            return Err(error);
+        match self.submit_warm(prompt, Purpose::Pin { id, blocks }) {
+            Ok(ready) => Ok(PinTicket { id, ready }),
+            Err(error) => {
+                self.shared.pins.free(id, blocks);
+                Err(error)
+            }
         }
-        Ok(PinTicket { id, ready })
+    }
+
+    /// The part of a prefix that can be shared, and its blocks.
+    fn whole_blocks(&self, mut prompt: Vec<TokenId>) -> Result<(Vec<TokenId>, usize), SubmitError> {
+        self.check_open_for(&prompt)?;
+        self.check_length(prompt.len(), 0)?;
+        let blocks = prompt.len() / self.limits.block_tokens;
+        prompt.truncate(blocks * self.limits.block_tokens);
+        Ok((prompt, blocks))
+    }
+
+    fn submit_warm(
+        &self,
+        prompt: Vec<TokenId>,
+        purpose: Purpose,
+    ) -> Result<TokenStream, SubmitError> {
+        let (sender, stream) = stream_channel(0);
+        let arrived = (self.shared.clock)();
+        self.submit(vec![Sequence::warm(prompt, purpose, sender, arrived)])?;
+        Ok(stream)
     }
 
     pub(super) fn unpin(&self, pin: PinId) {

@@ -6,6 +6,7 @@
 //! `handle` is the thread round all this, and the only part that callers see.
 
 pub mod batch;
+mod bell;
 mod choices;
 mod config;
 mod ending;
@@ -16,7 +17,9 @@ mod kv;
 mod logprobs;
 mod order;
 mod output;
+mod pace;
 mod pins;
+mod queue;
 pub mod runner;
 mod sampler;
 mod scheduler;
@@ -26,6 +29,7 @@ mod step;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use config::{Config, StartError};
 pub use handle::PagedEngine;

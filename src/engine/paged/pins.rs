@@ -1,11 +1,7 @@
 //! Which prefixes are pinned, shared between callers and the engine thread without a lock.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
+use super::threads::{AtomicU64, AtomicUsize, Ordering, PINS};
 use crate::engine::PinId;
-
-/// Most pinned prefixes at a time, being computed or resident.
-const MOST: usize = 64;
 
 /// A slot is `FREE`, or holds twice a pin's id, plus 1 once its caller gave it back.
 const FREE: u64 = 0;
@@ -13,7 +9,7 @@ const FREE: u64 = 0;
 /// The live pins and the budget of blocks that they share.
 #[derive(Debug)]
 pub(super) struct Pins {
-    slots: [AtomicU64; MOST],
+    slots: [AtomicU64; PINS],
     next: AtomicU64,
     blocks_left: AtomicUsize,
 }
@@ -22,7 +18,7 @@ impl Pins {
     /// `blocks` is what all pins may hold together.
     pub(super) fn new(blocks: usize) -> Self {
         Self {
-            slots: [const { AtomicU64::new(FREE) }; MOST],
+            slots: std::array::from_fn(|_| AtomicU64::new(FREE)),
             next: AtomicU64::new(1),
             blocks_left: AtomicUsize::new(blocks),
         }
@@ -46,7 +42,7 @@ impl Pins {
         };
         if self.slots.iter().find(free).is_none() {
             self.blocks_left.fetch_add(blocks, Ordering::AcqRel);
-            return Err(format!("all {MOST} pins are taken"));
+            return Err(format!("all {PINS} pins are taken"));
         }
         Ok(PinId(id))
     }
@@ -124,7 +120,7 @@ mod tests {
     #[test]
     fn pins_are_bounded_in_number() {
         let pins = Pins::new(1000);
-        for _ in 0..MOST {
+        for _ in 0..PINS {
             pins.claim(1).unwrap();
         }
         assert!(pins.claim(1).unwrap_err().contains("all 64 pins"));

@@ -1,24 +1,34 @@
 //! Decides what a step computes and whose blocks are given up for it. Pure policy: no clock, no device, no channel.
 
+mod admission;
+
 use std::time::{Duration, Instant};
 
 use super::config::Config;
-use super::kv::{BlockTable, Kv};
-use super::order::{Rank, class, cost_of_preempting, worth};
+use super::kv::Kv;
+use super::order::{Policy, Rank};
+use super::pace::Pace;
+use super::queue::Queue;
 use super::sequence::{End, Purpose, Sequence};
-use crate::engine::FinishReason;
+use crate::engine::{FinishReason, PinId};
 use crate::telemetry::EngineStats;
 
 /// The sequences of an engine: those that wait and those that hold blocks.
 #[derive(Debug)]
 pub(super) struct Scheduler {
-    waiting: Vec<Sequence>,
+    waiting: Queue,
     running: Vec<Sequence>,
+    /// Sequences that ended while they waited, on their way out.
+    late: Vec<Sequence>,
+    policy: Policy,
+    pace: Pace,
     step_tokens: usize,
-    mixed_step_tokens: usize,
     max_running: usize,
-    aging: Duration,
     next_serial: u64,
+    /// When a warmed prefix last got a chunk or its blocks.
+    warmed_at: Option<Instant>,
+    /// Streams that this step continues.
+    decodes: usize,
 }
 
 /// What the queue's changes in one step add up to.
@@ -38,24 +48,36 @@ pub(super) struct Planning<'a> {
     pub(super) moves: Moves,
 }
 
+/// Prompt tokens that a step still has room for.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    all: usize,
+    /// Those of them that may go to warmed prefixes: one chunk, so that what comes next never waits for more.
+    warm: usize,
+}
+
 impl Scheduler {
     pub(super) fn new(config: &Config) -> Self {
+        let policy = config.policy();
         Self {
-            waiting: Vec::new(),
+            waiting: Queue::new(policy),
             running: Vec::new(),
+            late: Vec::new(),
+            policy,
+            pace: Pace::new(config),
             step_tokens: config.step_tokens,
-            mixed_step_tokens: config.mixed_step_tokens,
             max_running: config.max_running,
-            aging: config.aging(),
             next_serial: 0,
+            warmed_at: None,
+            decodes: 0,
         }
     }
 
     /// Queues a new sequence.
-    pub(super) fn add(&mut self, mut sequence: Sequence) {
+    pub(super) fn add(&mut self, mut sequence: Sequence, now: Instant) {
         sequence.serial = self.next_serial;
         self.next_serial += 1;
-        self.waiting.push(sequence);
+        self.waiting.insert(sequence, now);
     }
 
     pub(super) fn running(&self) -> &[Sequence] {
@@ -66,9 +88,17 @@ impl Scheduler {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// All sequences, wherever they are.
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Sequence> {
-        self.waiting.iter_mut().chain(&mut self.running)
+    #[cfg(test)]
+    pub(super) fn waiting(&mut self) -> &mut Queue {
+        &mut self.waiting
+    }
+
+    /// Panics unless the queue's orders agree with what waits, and nothing ended is left among the waiting.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        self.waiting.check();
+        assert!(self.late.is_empty(), "an ended sequence is left over");
+        assert!(self.running.iter().all(|s| s.end.is_none()));
     }
 
     #[cfg(test)]
@@ -88,14 +118,26 @@ impl Scheduler {
         running.filter(|sequence| sequence.rows > 0)
     }
 
+    /// Ends what nobody waits for any more, before anything is spent on it.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for sequence in &mut self.running {
+            sequence.expire(now);
+        }
+        self.waiting.take_late(now, &mut self.late);
+    }
+
+    /// Ends all sequences that did not end by themselves.
+    pub(super) fn end_all(&mut self, end: &End) {
+        self.waiting.take_all(&mut self.late);
+        for sequence in self.late.iter_mut().chain(&mut self.running) {
+            sequence.end.get_or_insert_with(|| end.clone());
+        }
+    }
+
     /// Moves ended sequences into `ended`; returns how many of them waited.
     pub(super) fn take_ended(&mut self, ended: &mut Vec<Sequence>) -> usize {
-        let before = ended.len();
-        ended.extend(
-            self.waiting
-                .extract_if(.., |sequence| sequence.end.is_some()),
-        );
-        let waited = ended.len() - before;
+        let waited = self.late.len();
+        ended.append(&mut self.late);
         ended.extend(
             self.running
                 .extract_if(.., |sequence| sequence.end.is_some()),
@@ -109,21 +151,30 @@ impl Scheduler {
         for sequence in &mut self.running {
             sequence.rows = 0;
         }
+        self.waiting.advance(planning.now);
         self.grow_decodes(planning);
-        let mut decodes = 0;
+        self.decodes = 0;
         for sequence in self
             .running
             .iter_mut()
             .filter(|sequence| sequence.decodes())
         {
             sequence.rows = 1;
-            decodes += 1;
+            self.decodes += 1;
         }
-        let budget = match decodes {
+        let beside = self.pace.prompt_tokens(self.decodes);
+        let all = match self.decodes {
             0 => self.step_tokens,
-            _ => self.mixed_step_tokens,
+            _ => beside,
         };
-        self.fill(budget - decodes.min(budget), planning);
+        let warm = beside.min(all);
+        self.fill(Room { all, warm }, planning);
+    }
+
+    /// Learns what the step as planned took, which computed `tokens` tokens in all.
+    pub(super) fn learn(&mut self, tokens: usize, took: Duration) {
+        let prompt = tokens.saturating_sub(self.decodes);
+        self.pace.learn(self.decodes, prompt, took);
     }
 
     /// Gives each decoding sequence room for its next token, best rank first, at the cost of the least worthy.
@@ -135,8 +186,8 @@ impl Scheduler {
                 let blocks = sequence.table.blocks().len();
                 sequence.decodes() && kv.blocks_for(sequence.tokens.len()) > blocks
             });
-            let aging = self.aging;
-            let Some(first) = needy.min_by_key(|sequence| Rank::new(sequence, now, aging)) else {
+            let policy = self.policy;
+            let Some(first) = needy.min_by_key(|sequence| policy.rank(sequence, now)) else {
                 return;
             };
             if planning.kv.reserve(&mut first.table, first.tokens.len()) {
@@ -144,158 +195,97 @@ impl Scheduler {
             }
             // The needy one itself may be the victim, so there always is one.
             let victims = (0..self.running.len())
-                .min_by_key(|index| cost_of_preempting(&self.running[*index], now, aging));
+                .min_by_key(|index| policy.cost_of_preempting(&self.running[*index], now));
             if let Some(victim) = victims {
                 self.preempt(victim, planning);
             }
         }
     }
 
-    /// Spends `budget` tokens on prompts, of running sequences and of those that can be admitted.
-    fn fill(&mut self, mut budget: usize, planning: &mut Planning<'_>) {
+    /// Spends the room on prompts, of running sequences and of those that can be admitted.
+    fn fill(&mut self, mut room: Room, planning: &mut Planning<'_>) {
+        if let Some(index) = self.starved_warming(planning.now) {
+            self.assign(index, &mut room, planning);
+        }
         let mut blocked = false;
-        while budget > 0 {
-            let prefill = self.best_prefill(planning.now);
-            let queued = self.best_waiting(planning.now).filter(|_| !blocked);
-            let admit = match (queued, prefill) {
-                (Some((queued, _)), Some((prefill, _))) => queued < prefill,
-                (queued, _) => queued.is_some(),
-            };
-            match (admit, queued, prefill) {
-                (true, Some((_, index)), _) => blocked = !self.admit(index, planning),
-                (_, _, Some((_, index))) => budget -= self.assign(index, budget, planning),
+        while room.all > 0 {
+            let prefill = self.best_prefill(room, planning.now);
+            let queued = self.waiting.first().filter(|_| !blocked);
+            match (queued, prefill) {
+                (Some(queued), prefill) if prefill.is_none_or(|(prefill, _)| queued < prefill) => {
+                    blocked = !self.admit(queued.serial, planning);
+                }
+                (_, Some((_, index))) => self.assign(index, &mut room, planning),
                 _ => return,
             }
         }
     }
 
-    fn best_prefill(&self, now: Instant) -> Option<(Rank, usize)> {
+    fn best_prefill(&self, room: Room, now: Instant) -> Option<(Rank, usize)> {
         let indexed = self.running.iter().enumerate();
-        let prefills = indexed.filter(|(_, sequence)| {
-            sequence.rows == 0 && sequence.end.is_none() && !sequence.decodes()
-        });
+        let prefills = indexed
+            .filter(|(_, sequence)| wants_chunk(sequence) && (room.warm > 0 || !sequence.warms()));
         prefills
-            .map(|(index, sequence)| (Rank::new(sequence, now, self.aging), index))
+            .map(|(index, sequence)| (self.policy.rank(sequence, now), index))
             .min()
     }
 
-    fn best_waiting(&self, now: Instant) -> Option<(Rank, usize)> {
-        let indexed = self.waiting.iter().enumerate();
-        indexed
-            .filter(|(_, sequence)| !sequence.is_held())
-            .map(|(index, sequence)| (Rank::new(sequence, now, self.aging), index))
-            .min()
+    /// The warmed prefix that is next, if others left no room for any since `aging`.
+    fn starved_warming(&self, now: Instant) -> Option<usize> {
+        let warmed_at = self.warmed_at?;
+        if now.saturating_duration_since(warmed_at) < self.policy.aging {
+            return None;
+        }
+        let indexed = self.running.iter().enumerate();
+        let warming = indexed.filter(|(_, sequence)| sequence.warms() && wants_chunk(sequence));
+        let ranked = warming.map(|(index, sequence)| (self.policy.rank(sequence, now), index));
+        ranked.min().map(|(_, index)| index)
     }
 
-    /// Gives a prefilling sequence up to `budget` rows, after whatever the cache holds by now; returns the rows.
-    fn assign(&mut self, index: usize, budget: usize, planning: &mut Planning<'_>) -> usize {
+    /// Gives a prefilling sequence as many rows as there is room for, after whatever the cache holds by now.
+    fn assign(&mut self, index: usize, room: &mut Room, planning: &mut Planning<'_>) {
         let sequence = &mut self.running[index];
         let mut table = std::mem::take(&mut sequence.table);
         let found = planning.kv.adopt(&mut table, sequence.shareable());
         sequence.table = table;
         sequence.count_cached(found, planning.stats);
-        sequence.rows = sequence.pending().min(budget).min(sequence.most_rows());
-        if sequence.pending() == 0 {
-            // Only a pin needs no logits: its whole prefix was there.
+        let pending = sequence.pending();
+        if pending == 0 {
+            // Only a warmed prefix needs no logits: all of it was there.
             sequence.end = Some(End::Finished(FinishReason::Stop));
         }
-        sequence.rows
+        sequence.rows = pending.min(room.all).min(sequence.most_rows());
+        if sequence.warms() {
+            sequence.rows = sequence.rows.min(room.warm);
+            room.warm -= sequence.rows;
+            self.warmed_at = Some(planning.now);
+        }
+        room.all -= sequence.rows;
     }
 
-    /// Moves a waiting sequence to the running ones with blocks for its whole context; `false` when it must wait.
-    fn admit(&mut self, index: usize, planning: &mut Planning<'_>) -> bool {
-        if !self.fits(&self.waiting[index], 0, 0, planning.kv) && !self.make_room(index, planning) {
-            return false;
+    /// Ends the pin's computation with `reason`; `false` when it is not here.
+    pub(super) fn end_pin(&mut self, pin: PinId, reason: &str) -> bool {
+        let is_pin =
+            |sequence: &Sequence| matches!(sequence.purpose, Purpose::Pin { id, .. } if id == pin);
+        let end = End::Finished(FinishReason::Error(reason.to_owned()));
+        if let Some(running) = self.running.iter_mut().find(|sequence| is_pin(sequence)) {
+            running.end.get_or_insert(end);
+            return true;
         }
-        let mut sequence = self.waiting.remove(index);
-        let mut table = BlockTable::new(sequence.key_space().root());
-        let found = planning.kv.adopt(&mut table, sequence.shareable());
-        let reserved = planning.kv.reserve(&mut table, sequence.tokens.len());
-        sequence.table = table;
-        debug_assert!(reserved, "fits() counted the blocks");
-        if !reserved {
-            planning.kv.release(std::mem::take(&mut sequence.table));
-            self.waiting.insert(index, sequence);
-            return false;
-        }
-        if sequence.is_new() {
-            sequence.start(planning.now, planning.stats);
-        }
-        sequence.count_cached(found, planning.stats);
-        planning.moves.admitted += 1;
-        self.running.push(sequence);
-        true
-    }
-
-    /// Whether a sequence's whole context fits beside the others and one block of growth for each of them, if `slots`
-    /// running sequences gave up `blocks` blocks.
-    fn fits(&self, sequence: &Sequence, slots: usize, blocks: usize, kv: &Kv) -> bool {
-        let left = self.running.len() - slots;
-        if left >= self.max_running {
-            return false;
-        }
-        let cached = kv.cached(sequence.key_space(), sequence.shareable());
-        let fresh = kv.blocks_for(sequence.tokens.len()) - cached.blocks;
-        let growing = self
-            .running
-            .iter()
-            .filter(|other| kv.blocks_for(other.most_tokens()) > other.table.blocks().len());
-        let growth = growing.count().min(left);
-        fresh + cached.idle + growth <= kv.available() + blocks
-    }
-
-    /// Preempts sequences of a lower class than the waiting one at `index`, if that makes it fit.
-    fn make_room(&mut self, index: usize, planning: &mut Planning<'_>) -> bool {
-        let (now, aging) = (planning.now, self.aging);
-        let wanted = class(&self.waiting[index], now, aging);
-        let mut victims: Vec<usize> = (0..self.running.len())
-            .filter(|victim| worth(&self.running[*victim], now, aging) < wanted)
-            .collect();
-        victims
-            .sort_unstable_by_key(|victim| cost_of_preempting(&self.running[*victim], now, aging));
-        let mut freed = 0;
-        let enough = victims.iter().enumerate().position(|(before, victim)| {
-            freed += planning.kv.private(&self.running[*victim].table);
-            self.fits(&self.waiting[index], before + 1, freed, planning.kv)
-        });
-        let Some(last) = enough else {
+        let waiting = self.waiting.iter().find(|sequence| is_pin(sequence));
+        let Some(serial) = waiting.map(|sequence| sequence.serial) else {
             return false;
         };
-        victims.truncate(last + 1);
-        victims.sort_unstable();
-        // From the back, so that the indices before stay valid; the queue grows at its end, so `index` does too.
-        for victim in victims.into_iter().rev() {
-            self.preempt(victim, planning);
-        }
-        self.fits(&self.waiting[index], 0, 0, planning.kv)
-    }
-
-    /// Takes a running sequence's blocks; it waits again at its old place and is computed anew.
-    fn preempt(&mut self, index: usize, planning: &mut Planning<'_>) {
-        let mut sequence = self.running.remove(index);
-        let table = std::mem::take(&mut sequence.table);
-        tracing::debug!(
-            serial = sequence.serial,
-            tokens_lost = table.stored(),
-            running = self.running.len(),
-            waiting = self.waiting.len(),
-            "preempted"
-        );
-        planning.kv.release(table);
-        sequence.rows = 0;
-        sequence.preemptions += 1;
-        planning.moves.preempted += 1;
-        self.waiting.push(sequence);
-    }
-
-    /// Marks the pin's computation as ended with `reason`; `false` when it is not here.
-    pub(super) fn end_pin(&mut self, pin: crate::engine::PinId, reason: &str) -> bool {
-        let is_pin = |sequence: &&mut Sequence| matches!(sequence.purpose, Purpose::Pin { id, .. } if id == pin);
-        let Some(sequence) = self.all_mut().find(is_pin) else {
-            return false;
-        };
-        let ended = End::Finished(FinishReason::Error(reason.to_owned()));
-        sequence.end.get_or_insert(ended);
+        let taken = self.waiting.take(serial);
+        self.late.extend(taken.map(|mut sequence| {
+            sequence.end.get_or_insert(end);
+            sequence
+        }));
         true
     }
+}
+
+/// Whether a running sequence is in its prompt and got nothing in this step yet.
+fn wants_chunk(sequence: &Sequence) -> bool {
+    sequence.rows == 0 && sequence.end.is_none() && !sequence.decodes()
 }

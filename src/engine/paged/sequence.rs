@@ -21,6 +21,8 @@ use crate::tokenizer::{TokenId, Tokenizer};
 pub(super) enum Purpose {
     /// Its continuation.
     Generate,
+    /// Its KV, for those that come later.
+    Warm,
     /// Its KV, which then stays resident.
     Pin {
         /// The pin.
@@ -112,11 +114,10 @@ impl Sequence {
         }
     }
 
-    /// A sequence that computes `prompt`, a number of whole blocks, and says nothing.
-    pub(super) fn pin(
+    /// A sequence that computes `prompt`, a number of whole blocks, for `purpose`, and says nothing.
+    pub(super) fn warm(
         prompt: Vec<TokenId>,
-        id: PinId,
-        blocks: usize,
+        purpose: Purpose,
         sender: StreamSender,
         arrived: Instant,
     ) -> Self {
@@ -126,8 +127,18 @@ impl Sequence {
             ..GenerateRequest::default()
         };
         let mut sequence = Self::generate(request, Choice::default(), 0, sender, arrived);
-        sequence.purpose = Purpose::Pin { id, blocks };
+        sequence.purpose = purpose;
         sequence
+    }
+
+    /// Whether it is computed for later use only.
+    pub(super) fn warms(&self) -> bool {
+        self.purpose != Purpose::Generate
+    }
+
+    /// Whether its reader is gone.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// The space whose cached prefixes it may use.
@@ -144,7 +155,7 @@ impl Sequence {
     /// that is to be scored whatever was not scored yet.
     pub(super) fn shareable(&self) -> &[TokenId] {
         match (self.purpose, &self.prompt_scores) {
-            (Purpose::Pin { .. }, _) => &self.tokens,
+            (Purpose::Warm | Purpose::Pin { .. }, _) => &self.tokens,
             (Purpose::Generate, Some(scores)) if scores.scored() + 1 < self.prompt => {
                 &self.tokens[..scores.scored()]
             }
@@ -190,7 +201,7 @@ impl Sequence {
     /// Why it ends when all its KV is computed and no token is wanted: a pin is whole, a prompt was only to be scored.
     pub(super) fn reason_when_computed(&self) -> FinishReason {
         match self.purpose {
-            Purpose::Pin { .. } => FinishReason::Stop,
+            Purpose::Warm | Purpose::Pin { .. } => FinishReason::Stop,
             Purpose::Generate => FinishReason::Length,
         }
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, Thread};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use super::bell::Bell;
 use super::pins::Pins;
 use crate::engine::Heartbeat;
 use crate::telemetry::EngineStats;
@@ -20,9 +21,7 @@ pub(super) struct Shared {
     epoch: Instant,
     alive: AtomicBool,
     stopping: AtomicBool,
-    /// Whether something came in since the engine last looked. A flag of its own, because the thread's park token is
-    /// also what the runner's compute threads wake it with.
-    bell: AtomicBool,
+    bell: Bell,
     /// Requests that did not end yet.
     open: AtomicUsize,
     /// Those of them that wait.
@@ -46,7 +45,7 @@ impl Shared {
             pins: Pins::new(pin_blocks),
             alive: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
-            bell: AtomicBool::new(false),
+            bell: Bell::new(),
             open: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             queue_limit,
@@ -100,15 +99,12 @@ impl Shared {
 
     /// Wakes the engine's thread, or keeps it from going to sleep; call it after what it shall see is visible.
     pub(super) fn ring(&self, thread: &Thread) {
-        self.bell.store(true, Ordering::Release);
-        thread.unpark();
+        self.bell.ring(thread);
     }
 
     /// Sleeps until the bell rings; returns at once when it has rung since the last time.
     pub(super) fn sleep(&self) {
-        while !self.bell.swap(false, Ordering::AcqRel) {
-            thread::park();
-        }
+        self.bell.sleep();
     }
 
     pub(super) fn stop(&self) {

@@ -71,7 +71,7 @@ impl Core {
     /// Does one round of work; `false` when there is nothing left to do until something arrives.
     pub(super) fn step(&mut self) -> bool {
         let started = self.now();
-        self.drain();
+        self.drain(started);
         self.reap(started);
         self.plan(started);
         match self.forward() {
@@ -89,8 +89,8 @@ impl Core {
     }
 
     /// Takes in what arrived: requests, and pins that their callers gave back.
-    fn drain(&mut self) {
-        self.take_arrivals();
+    fn drain(&mut self, now: Instant) {
+        self.take_arrivals(now);
         let given_back: Vec<PinId> = self.shared.pins.given_back().collect();
         for pin in given_back {
             if !self.unpin(pin) {
@@ -102,13 +102,13 @@ impl Core {
     }
 
     /// Queues all choices of each request that came.
-    fn take_arrivals(&mut self) {
+    fn take_arrivals(&mut self, now: Instant) {
         while let Ok(choices) = self.arrivals.try_recv() {
             // The first one has the request's place.
             (1..choices.len()).for_each(|_| self.shared.join_queue());
             choices
                 .into_iter()
-                .for_each(|choice| self.scheduler.add(choice));
+                .for_each(|choice| self.scheduler.add(choice, now));
         }
     }
 
@@ -126,9 +126,7 @@ impl Core {
 
     /// Ends what nobody waits for any more, before anything is spent on it.
     fn reap(&mut self, now: Instant) {
-        for sequence in self.scheduler.all_mut() {
-            sequence.expire(now);
-        }
+        self.scheduler.expire(now);
         self.reclaim();
     }
 
@@ -230,6 +228,9 @@ impl Core {
         }
         for sequence in &mut self.ended {
             let table = std::mem::take(&mut sequence.table);
+            if sequence.is_new() && sequence.end == Some(End::Finished(FinishReason::Deadline)) {
+                self.shared.stats.expired.fetch_add(1, Relaxed);
+            }
             match (&sequence.end, sequence.purpose) {
                 (Some(End::Finished(FinishReason::Stop)), Purpose::Pin { id, blocks }) => {
                     self.resident.push(Resident {
@@ -283,6 +284,7 @@ impl Core {
         if !self.batch.tokens.is_empty() {
             let took = self.now().saturating_duration_since(started);
             self.shared.stats.step.observe_duration(took);
+            self.scheduler.learn(self.batch.tokens.len(), took);
         }
         self.set_gauges();
         self.shared.beat();
@@ -290,10 +292,9 @@ impl Core {
 
     /// Ends every sequence with an error, those that did not arrive yet included.
     pub(super) fn end_all(&mut self, message: &str) {
-        self.take_arrivals();
-        for sequence in self.scheduler.all_mut() {
-            sequence.end.get_or_insert(End::Failed(message.to_owned()));
-        }
+        let now = self.now();
+        self.take_arrivals(now);
+        self.scheduler.end_all(&End::Failed(message.to_owned()));
         self.reclaim();
     }
 }
@@ -304,11 +305,16 @@ impl Core {
         &self.scheduler
     }
 
+    pub(super) fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
     /// Panics unless every block is in exactly one state and referenced as often as tables name it.
     pub(super) fn check(&self) {
         let resident = self.resident.iter().map(|resident| &resident.table);
         let sequences = self.scheduler.all().map(|sequence| &sequence.table);
         self.kv.check(sequences.chain(resident));
+        self.scheduler.check();
     }
 }
 

@@ -7,6 +7,7 @@ mod invariance;
 mod kinds;
 mod reference;
 mod refusal;
+mod serving;
 mod tiny;
 
 use std::path::PathBuf;

@@ -63,25 +63,38 @@ impl Kv {
         self.pool.referenced()
     }
 
-    /// Of a table's blocks, those that nobody else references.
-    pub(super) fn private(&self, table: &BlockTable) -> usize {
+    /// Of a table's blocks, those that nobody else references, without those of `prefix` that it begins with.
+    pub(super) fn private(&self, table: &BlockTable, prefix: &[BlockId]) -> usize {
+        let blocks = table.blocks();
+        let same = blocks.iter().zip(prefix).take_while(|(a, b)| a == b);
+        let own = &blocks[same.count()..];
         let alone = |block: &&BlockId| self.pool.references(**block) == 1;
-        table.blocks().iter().filter(alone).count()
+        own.iter().filter(alone).count()
     }
 
     /// What a new table over `tokens` would find in the cache; changes nothing.
     pub(super) fn cached(&self, space: KeySpace, tokens: &[TokenId]) -> Cached {
         let mut found = Cached::default();
-        let mut parent = space.root();
-        for part in tokens.chunks_exact(self.block_tokens) {
-            let Some((block, entry)) = self.cache.find(parent, part) else {
-                break;
-            };
+        for block in self.chain(space, tokens) {
             found.blocks += 1;
             found.idle += usize::from(self.pool.references(block) == 0);
-            parent = entry;
         }
         found
+    }
+
+    /// As [`Kv::cached`], the blocks themselves.
+    pub(super) fn found(&self, space: KeySpace, tokens: &[TokenId]) -> Vec<BlockId> {
+        self.chain(space, tokens).collect()
+    }
+
+    fn chain(&self, space: KeySpace, tokens: &[TokenId]) -> impl Iterator<Item = BlockId> {
+        let mut parent = space.root();
+        let parts = tokens.chunks_exact(self.block_tokens);
+        parts.map_while(move |part| {
+            let (block, entry) = self.cache.find(parent, part)?;
+            parent = entry;
+            Some(block)
+        })
     }
 
     /// Continues `table` with cached blocks as far as `tokens`, the sequence's tokens, are found; returns the tokens

@@ -132,7 +132,7 @@ fn two_that_compute_the_same_end_with_one_copy() {
     assert_eq!(first.blocks()[..2], second.blocks()[..2]);
     assert_ne!(first.blocks()[2], second.blocks()[2]);
     assert_eq!(kv.referenced(), 4);
-    assert_eq!(kv.private(&first), 1);
+    assert_eq!(kv.private(&first, &[]), 1);
     kv.check([&first, &second].into_iter());
 }
 

@@ -1,6 +1,7 @@
 //! The engine as a whole, driven step by step on one thread, and as callers see it.
 
 mod choices;
+mod crowds;
 mod equality;
 mod fairness;
 mod lifetime;
@@ -8,6 +9,8 @@ mod logprobs;
 mod pinning;
 mod properties;
 mod refusals;
+mod starvation;
 mod support;
 mod text;
 mod thread;
+mod warming;

@@ -154,3 +154,73 @@ fn pins_never_make_an_accepted_request_impossible() {
     rig.settle();
     assert_eq!(reader.end().usage.completion, 30);
 }
+
+/// Fault: giving one of two pins of the same prefix back took the prefix from both.
+#[test]
+fn a_prefix_pinned_twice_stays_until_both_are_given_back() {
+    let mut rig = Rig::new(limits(42, 4), &pinning());
+    let [first, second] = [(); 2].map(|()| rig.pin(PREFIX).unwrap());
+    rig.settle();
+    assert_ne!(first.id, second.id);
+    for ticket in [first.ready, second.ready] {
+        assert_eq!(Reader::new(ticket).end().reason, FinishReason::Stop);
+    }
+    assert_eq!(rig.blocks_used(), 10, "one copy");
+    assert!(rig.pin("four").is_ok(), "21 blocks, 20 of them spent");
+    assert!(rig.pin("more").is_err());
+    rig.intake.unpin(first.id);
+    rig.settle();
+    crowd(&mut rig);
+    crowd(&mut rig);
+    assert_eq!(cached(&mut rig), 40);
+    rig.intake.unpin(second.id);
+    rig.settle();
+    crowd(&mut rig);
+    crowd(&mut rig);
+    assert_eq!(cached(&mut rig), 0);
+}
+
+#[test]
+fn a_prefix_larger_than_the_whole_budget_is_refused_and_costs_nothing() {
+    let config = Config {
+        pin_share: 0.3,
+        ..config()
+    };
+    let mut rig = Rig::new(limits(30, 4), &config);
+    let refused = rig.pin(PREFIX);
+    assert!(matches!(
+        refused,
+        Err(SubmitError::Invalid { field: "pin", .. })
+    ));
+    assert!(!rig.step());
+    assert!(rig.pin(&PREFIX[..36]).is_ok(), "nine blocks are the budget");
+}
+
+#[test]
+fn a_pin_refused_by_a_full_queue_gives_its_budget_back() {
+    let config = Config {
+        queue: 1,
+        ..pinning()
+    };
+    let mut rig = Rig::new(limits(24, 4), &config);
+    let _waiting = rig.submit(request("first", 1));
+    for _ in 0..100 {
+        let refused = rig.pin(PREFIX).map(|_| ());
+        assert_eq!(refused, Err(SubmitError::QueueFull { limit: 1 }));
+    }
+    rig.settle();
+    assert!(rig.pin(PREFIX).is_ok());
+}
+
+/// A failed computation leaves no pin behind.
+#[test]
+fn a_pin_whose_computation_fails_ends_and_frees_its_budget() {
+    let mut rig = Rig::new(limits(24, 4), &pinning());
+    let ticket = rig.pin(PREFIX).unwrap();
+    rig.control.fail_next("no memory");
+    rig.settle();
+    let reason = Reader::new(ticket.ready).end().reason;
+    assert!(matches!(reason, FinishReason::Error(_)), "{reason:?}");
+    assert_eq!(rig.blocks_used(), 0);
+    assert!(rig.pin(PREFIX).is_ok());
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::support::{Reader, Rig, choices_alone, limits, request};
+use super::support::{Reader, Rig, choices_alone, config, limits, prompt, request};
 use crate::engine::paged::Config;
 use crate::engine::paged::sequence::Purpose;
 use crate::engine::{
@@ -18,6 +18,8 @@ enum Act {
     /// Drops a live stream.
     Drop(usize),
     Pin(usize),
+    Warm(usize),
+    DropWarm(usize),
     DropTicket(usize),
     Unpin(usize),
     Wait(u64),
@@ -140,6 +142,8 @@ fn acts() -> impl Strategy<Value = Act> {
         8 => Just(Act::Step),
         1 => any::<usize>().prop_map(Act::Drop),
         1 => (0..3_usize).prop_map(Act::Pin),
+        1 => (0..3_usize).prop_map(Act::Warm),
+        1 => any::<usize>().prop_map(Act::DropWarm),
         1 => any::<usize>().prop_map(Act::DropTicket),
         1 => any::<usize>().prop_map(Act::Unpin),
         1 => (0..200_u64).prop_map(Act::Wait),
@@ -154,17 +158,22 @@ struct Shape {
     max_running: usize,
     step_tokens: usize,
     pin_share: f64,
+    target_step_ms: u64,
+    tick_us: u64,
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
     let pins = prop_oneof![Just(0.0), Just(0.3), Just(0.6)];
-    (3..14_usize, 1..6_usize, 1..5_usize, 1..8_usize, pins).prop_map(
-        |(blocks, block_tokens, max_running, extra, pin_share)| Shape {
+    let pace = (0..3_u64, 0..3000_u64);
+    (3..14_usize, 1..6_usize, 1..5_usize, 1..40_usize, pins, pace).prop_map(
+        |(blocks, block_tokens, max_running, extra, pin_share, (target_step_ms, tick_us))| Shape {
             blocks,
             block_tokens,
             max_running,
             step_tokens: max_running + extra,
             pin_share,
+            target_step_ms,
+            tick_us,
         },
     )
 }
@@ -174,6 +183,7 @@ struct World {
     rig: Rig,
     /// Each with its place among the request's choices.
     live: Vec<((GenerateRequest, usize), Reader)>,
+    warming: Vec<Reader>,
     tickets: Vec<PinTicket>,
     pins: Vec<PinId>,
 }
@@ -187,10 +197,15 @@ impl World {
             queue: 6,
             pin_share: shape.pin_share,
             aging_ms: 100,
+            target_step_ms: shape.target_step_ms,
+            ..config()
         };
+        let rig = Rig::new(limits(shape.blocks, shape.block_tokens), &config);
+        *rig.tick.lock().unwrap() = Duration::from_micros(shape.tick_us);
         Self {
-            rig: Rig::new(limits(shape.blocks, shape.block_tokens), &config),
+            rig,
             live: Vec::new(),
+            warming: Vec::new(),
             tickets: Vec::new(),
             pins: Vec::new(),
         }
@@ -207,6 +222,12 @@ impl World {
                     self.tickets.push(ticket);
                 }
             }
+            Act::Warm(prefix) => {
+                let tokens = prompt(&format!("{}zyx", PREFIXES[prefix]));
+                let stream = self.rig.intake.warm(tokens);
+                self.warming.extend(stream.ok().map(Reader::new));
+            }
+            Act::DropWarm(at) => drop(take(&mut self.warming, at)),
             Act::DropTicket(at) => drop(take(&mut self.tickets, at)),
             Act::Unpin(at) => {
                 if let Some(pin) = take(&mut self.pins, at) {
@@ -285,6 +306,13 @@ impl World {
                     assert!(expected.starts_with(&text), "{text:?} of {expected:?}");
                 }
             }
+        }
+        for mut ready in self.warming {
+            ready.end();
+            assert!(ready.deltas.is_empty());
+        }
+        for ticket in self.tickets {
+            Reader::new(ticket.ready).end();
         }
         for pin in self.pins {
             self.rig.intake.unpin(pin);

@@ -39,10 +39,12 @@ pub(super) fn config() -> Config {
     Config {
         step_tokens: 16,
         mixed_step_tokens: 8,
+        target_step_ms: 0,
         max_running: 4,
         queue: 64,
         pin_share: 0.0,
         aging_ms: 5_000,
+        patience_ms: 30_000,
     }
 }
 
@@ -66,6 +68,8 @@ pub(super) struct Rig {
     pub(super) stats: Arc<EngineStats>,
     pub(super) control: FakeControl,
     pub(super) time: Arc<Mutex<Instant>>,
+    /// What passes with each look at the clock.
+    pub(super) tick: Arc<Mutex<Duration>>,
 }
 
 impl Rig {
@@ -82,8 +86,13 @@ impl Rig {
     pub(super) fn speaking(tokenizer: Arc<Tokenizer>, runner: FakeRunner, config: &Config) -> Self {
         config.validate().unwrap();
         let time = Arc::new(Mutex::new(Instant::now()));
-        let read = Arc::clone(&time);
-        let clock: Clock = Arc::new(move || *read.lock().unwrap());
+        let tick = Arc::new(Mutex::new(Duration::ZERO));
+        let (read, each) = (Arc::clone(&time), Arc::clone(&tick));
+        let clock: Clock = Arc::new(move || {
+            let mut now = read.lock().unwrap();
+            *now += *each.lock().unwrap();
+            *now
+        });
         let stats = Arc::new(EngineStats::default());
         let pin_blocks = config.pin_blocks(runner.limits().blocks);
         let shared = Shared::new(clock, Arc::clone(&stats), config.queue, pin_blocks);
@@ -99,6 +108,7 @@ impl Rig {
             stats,
             control,
             time,
+            tick,
         }
     }
 
@@ -135,8 +145,20 @@ impl Rig {
     /// One step and its invariants.
     pub(super) fn step(&mut self) -> bool {
         let busy = self.core.step();
-        self.core.check();
+        self.check();
         busy
+    }
+
+    /// Each block is in one state, the queue in order, and what is reported is what there is.
+    fn check(&self) {
+        self.core.check();
+        let running = self.core.scheduler().running().len();
+        assert_eq!(self.count(|stats| &stats.requests_running), running as u64);
+        let waiting = self.core.scheduler().all().count() - running;
+        let told = self.count(|stats| &stats.requests_waiting);
+        assert_eq!(told, waiting as u64);
+        assert_eq!(self.shared.heartbeat().busy, running + waiting > 0);
+        assert_eq!(self.count(|stats| &stats.zombie_tokens), 0);
     }
 
     /// Some steps.

@@ -18,6 +18,7 @@ mod pool;
 mod quant;
 mod rope;
 mod shared;
+mod threads;
 
 pub use activations::{Activations, RowWriter};
 pub use attention::{
