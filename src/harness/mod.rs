@@ -1,7 +1,25 @@
 //! The harness registry: what operators change while the avatar is on air. It knows files, not requests.
 
+pub mod catalog;
+pub mod findings;
+pub mod lists;
+pub mod load;
 pub mod problem;
+pub mod prompt;
+pub mod settings;
+pub mod skill;
+pub mod snapshot;
 pub mod source;
+mod toml;
+pub mod version;
 
+pub use catalog::{Catalog, Product};
+pub use findings::Findings;
+pub use load::{Loaded, load};
 pub use problem::Problem;
+pub use prompt::{Section, SectionKind, ToolCard};
+pub use settings::Settings;
+pub use skill::Skill;
+pub use snapshot::Harness;
 pub use source::Source;
+pub use version::Version;
