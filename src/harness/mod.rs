@@ -1,23 +1,31 @@
 //! The harness registry: what operators change while the avatar is on air. It knows files, not requests.
 
 pub mod catalog;
+pub mod config;
+pub mod disk;
 pub mod findings;
 pub mod lists;
 pub mod load;
 pub mod problem;
 pub mod prompt;
+pub mod registry;
 pub mod settings;
 pub mod skill;
 pub mod snapshot;
 pub mod source;
+pub mod store;
 mod toml;
 pub mod version;
+mod watch;
 
 pub use catalog::{Catalog, Product};
+pub use config::{Config, Mode};
+pub use disk::read;
 pub use findings::Findings;
 pub use load::{Loaded, load};
 pub use problem::Problem;
 pub use prompt::{Section, SectionKind, ToolCard};
+pub use registry::{Activate, HarnessHandle, HarnessRegistry, Live, Snapshot, Warm};
 pub use settings::Settings;
 pub use skill::Skill;
 pub use snapshot::Harness;

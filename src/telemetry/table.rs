@@ -65,6 +65,7 @@ pub(super) const TABLE: &[Entry] = &[
     row("avatar_chat_total", Kind::Counter, &["outcome"], "Accepted chat completions that ended, each under exactly one outcome."),
     row("avatar_chat_rejected_total", Kind::Counter, &["reason"], "Chat completions that were not accepted."),
     row("avatar_chat_duration_seconds", Kind::Histogram, &["outcome"], "Acceptance of a chat completion to its end."),
+    row("avatar_harness_reload_total", Kind::Counter, &["result"], "Changes of a harness: activated, staged for promotion, or rejected."),
     row("avatar_engine_requests_running", Kind::Gauge, &[], "Sequences with KV blocks."),
     row("avatar_engine_requests_waiting", Kind::Gauge, &[], "Sequences queued."),
     row("avatar_engine_kv_cache_usage_ratio", Kind::Gauge, &[], "Share of the KV blocks that sequences or pins refer to, 0 to 1."),
