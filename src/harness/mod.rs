@@ -14,6 +14,8 @@ pub mod skill;
 pub mod snapshot;
 pub mod source;
 pub mod store;
+#[cfg(test)]
+mod testing;
 mod toml;
 pub mod version;
 mod watch;

@@ -181,3 +181,151 @@ fn matters(event: &Event, dir: &Path) -> bool {
             !outside || hidden || path.file_name() == name
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    const TIMING: Timing = Timing {
+        debounce: Duration::from_millis(100),
+        poll: Duration::from_secs(5),
+    };
+
+    /// A folder whose reads are written down beforehand; the last one repeats.
+    struct Script {
+        readings: std::sync::Mutex<VecDeque<Reading>>,
+        taken: Vec<Reading>,
+        wanted: usize,
+        done: Option<tokio::sync::oneshot::Sender<Vec<Reading>>>,
+    }
+
+    fn state(text: &str) -> Reading {
+        let mut source = Source::default();
+        source.insert("a", text.as_bytes());
+        Ok(source)
+    }
+
+    impl Folder for Script {
+        async fn listen(&mut self) {}
+
+        async fn read(&self) -> Reading {
+            let mut readings = self.readings.lock().expect("not poisoned");
+            if readings.len() > 1 {
+                readings.pop_front()
+            } else {
+                readings.front().cloned()
+            }
+            .expect("one is left")
+        }
+
+        fn is_news(&self, reading: &Reading) -> bool {
+            self.taken.last() != Some(reading)
+        }
+
+        async fn take(&mut self, reading: Reading) {
+            self.taken.push(reading);
+            if self.taken.len() == self.wanted
+                && let Some(done) = self.done.take()
+            {
+                let _ = done.send(self.taken.clone());
+            }
+        }
+
+        async fn tick(&mut self) {}
+    }
+
+    /// Everything that is taken of these readings.
+    async fn taken(readings: Vec<Reading>, wanted: usize, events: &[u64]) -> Vec<Reading> {
+        let (done, result) = tokio::sync::oneshot::channel();
+        let mut script = Script {
+            readings: std::sync::Mutex::new(readings.into()),
+            taken: Vec::new(),
+            wanted,
+            done: Some(done),
+        };
+        let (wake, mut receiver) = mpsc::channel(1);
+        let following =
+            tokio::spawn(async move { follow(&mut script, &mut receiver, TIMING).await });
+        for wait in events {
+            sleep(Duration::from_millis(*wait)).await;
+            let _ = wake.try_send(());
+        }
+        let taken = result.await.expect("all are taken");
+        following.abort();
+        taken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_counts_once_two_reads_agree_and_the_last_one_wins() {
+        let empty = || Err(vec![Problem::of("a", "is empty")]);
+        let readings = vec![
+            state("1"),
+            state("1"),
+            state("1"),
+            empty(),
+            state("half"),
+            state("2"),
+            state("2"),
+            state("2"),
+        ];
+        let taken = taken(readings, 2, &[6000]).await;
+        assert_eq!(taken, [state("1"), state("2")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stays_broken_is_taken_as_broken() {
+        let broken = || Err(vec![Problem::of("a", "is empty")]);
+        assert_eq!(
+            taken(vec![state("1"), state("1"), broken()], 2, &[1]).await,
+            [state("1"), broken()]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_is_followed_at_once_and_a_lost_one_within_a_poll() {
+        for (events, at_most) in [(&[1000][..], 1_300), (&[][..], 5_300)] {
+            let start = tokio::time::Instant::now();
+            taken(vec![state("1"), state("1"), state("2")], 2, events).await;
+            let waited = start.elapsed();
+            assert!(waited <= Duration::from_millis(at_most), "{waited:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_events_is_one_change() {
+        let taken = taken(vec![state("1"), state("1"), state("2")], 2, &[1; 500]).await;
+        assert_eq!(taken, [state("1"), state("2")]);
+    }
+
+    #[test]
+    fn reading_is_no_event_and_neighbours_do_not_matter() {
+        use notify::event::{AccessKind, CreateKind};
+        let dir = tempfile::tempdir().expect("temp dir");
+        let root = dir.path().canonicalize().expect("real");
+        let room = root.join("room");
+        std::fs::create_dir(&room).expect("folder");
+        let event = |kind: EventKind, path: PathBuf| Event::new(kind).add_path(path);
+        let create = EventKind::Create(CreateKind::Any);
+        assert!(matters(&event(create, room.join("skills")), &room));
+        assert!(matters(&event(create, room.clone()), &room));
+        assert!(matters(&event(create, root.join("..data")), &room));
+        assert!(matters(&Event::new(EventKind::Other), &room));
+        assert!(matters(
+            &event(
+                EventKind::Access(AccessKind::Close(AccessMode::Write)),
+                room.join("a")
+            ),
+            &room
+        ));
+        assert!(!matters(&event(create, root.join("other")), &room));
+        assert!(!matters(
+            &event(
+                EventKind::Access(AccessKind::Open(AccessMode::Any)),
+                room.join("a")
+            ),
+            &room
+        ));
+    }
+}
