@@ -9,7 +9,7 @@ use super::template::{Piece, pieces, places};
 const MOST_CACHE_S: u64 = 3600;
 const MOST_RETRIES: u32 = 2;
 /// What begins the name of a secret's place in a header.
-pub const SECRET: &str = "secret:";
+pub(super) const SECRET: &str = "secret:";
 
 /// A request to be made of a call's arguments.
 #[derive(Clone, Debug)]

@@ -14,6 +14,9 @@ use super::Problem;
 
 pub use catalog::Catalog;
 pub use http::{Http, Method};
+
+/// What begins the name of a place in a header that a secret fills: `{secret:NAME}`.
+pub const SECRET: &str = http::SECRET;
 pub use schema::{Fault, Schema};
 
 /// One tool, ready to be offered and called. Cheap to clone.
