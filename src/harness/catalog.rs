@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::tool::json;
 use super::{Problem, Source};
 
 /// The folder.
@@ -24,6 +25,20 @@ pub struct Product {
     pub promotions: Vec<Value>,
     /// The file it comes from.
     pub path: String,
+}
+
+impl Product {
+    /// As the catalog's files write it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        serde_json::json!({
+            "id": self.id,
+            "name": self.name,
+            "aliases": self.aliases,
+            "facts": self.facts,
+            "promotions": self.promotions,
+        })
+    }
 }
 
 /// Every product by its id.
@@ -56,12 +71,11 @@ impl Catalog {
             if !path.ends_with(".json") {
                 continue;
             }
-            let entries = match serde_json::from_slice::<Value>(bytes) {
+            let entries = match json::parse(bytes) {
                 Ok(Value::Array(entries)) => entries,
                 Ok(entry) => vec![entry],
-                Err(error) => {
-                    let reason = format!("not JSON: {}", reason(&error));
-                    problems.push(Problem::at(path, error.line().max(1), reason));
+                Err(fault) => {
+                    problems.push(Problem::at(path, fault.line, fault.reason));
                     continue;
                 }
             };
@@ -88,15 +102,6 @@ impl Catalog {
             }
         }
         catalog
-    }
-}
-
-/// The error without its position, which the problem has as a line.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => format!("{}, column {}", &text[..at], error.column()),
-        None => text,
     }
 }
 
@@ -284,7 +289,7 @@ mod tests {
             "catalog/c.json: [0].facts.p: must be a text, number, truth value or list of those",
             "catalog/c.json: [0].promotions[0]: must be a text or a flat object",
             "catalog/c.json: [1].facts: must be an object",
-            "catalog/d.json:3: not JSON: trailing comma, column 1",
+            "catalog/d.json:3: trailing comma",
         ];
         assert_eq!(problems, expected);
     }

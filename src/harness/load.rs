@@ -1,12 +1,17 @@
 //! From files to a harness, or to everything that is wrong with them. Pure: no disk, no clock, no network.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::str;
 use std::sync::Arc;
 
 use super::lists;
 use super::prompt::{Parts, Prompts, render_system};
+use super::skill::Skills;
 use super::snapshot::{ranked, skill_tools};
-use super::{Catalog, Findings, Harness, Problem, Settings, Source, Version, skill};
+use super::tools::{self, Tools};
+use super::{
+    Catalog, Findings, Harness, Problem, Settings, Source, ToolCard, Version, hook, skill, tool,
+};
 
 /// A harness that can be used, and what is worth knowing of it.
 #[derive(Clone, Debug)]
@@ -43,17 +48,27 @@ fn read(name: &str, source: &Source, found: &mut Findings) -> Option<Harness> {
     let persona = persona(&settings, source, found);
     let catalog = Catalog::read(source, &mut found.problems);
     let lists = lists::read(source, found);
-    let skills = skill::read_all(source, found);
+    let Skills {
+        mut skills,
+        mentions,
+    } = skill::read_all(source, found);
     let prompts = Prompts::read(source, found);
-    let _ = named;
+    let hooks = hooks(source, found);
+    let tools = tools::read(source, found);
+    tools::check(&tools, &named, &mentions, &skills, found);
+    let lookup = lookup(&catalog, found);
     if !found.problems.is_empty() {
         return None;
     }
-    let offered = skill_tools(&skills.skills);
+    for skill in skills.values_mut() {
+        // What this harness lacks is no permission for anything.
+        skill.tools.retain(|name| tools.contains_key(name));
+    }
+    let offered = offered(&settings, &skills, &tools);
     let parts = Parts {
         settings: &settings,
         persona: &persona,
-        skills: ranked(&skills.skills),
+        skills: ranked(&skills),
         tools: &offered,
         prompts: &prompts,
     };
@@ -69,9 +84,12 @@ fn read(name: &str, source: &Source, found: &mut Findings) -> Option<Harness> {
         version: Version::of(source),
         settings,
         persona,
-        skills: skills.skills,
+        skills,
+        hooks,
+        tools,
         prompts,
         catalog,
+        lookup: Arc::new(lookup),
         lists,
         system,
         offered,
@@ -127,4 +145,57 @@ fn persona(settings: &Settings, source: &Source, found: &mut Findings) -> String
             String::new()
         }
     }
+}
+
+/// Every hook, in the order that they are asked in.
+fn hooks(source: &Source, found: &mut Findings) -> Vec<hook::Hook> {
+    const FOLDER: &str = "hooks";
+    let names: BTreeSet<&str> = source
+        .under(FOLDER)
+        .filter_map(|(path, _)| {
+            path[FOLDER.len() + 1..]
+                .split_once('/')
+                .map(|(name, _)| name)
+        })
+        .collect();
+    let mut hooks: Vec<_> = names
+        .into_iter()
+        .filter_map(|name| hook::read(name, source, &mut found.problems))
+        .collect();
+    hooks.sort_by(|a, b| (a.point, a.order, &a.name).cmp(&(b.point, b.order, &b.name)));
+    hooks
+}
+
+/// The products as the catalog tool looks them up.
+fn lookup(catalog: &Catalog, found: &mut Findings) -> tool::Catalog {
+    let mut lookup = tool::Catalog::default();
+    for product in catalog.iter() {
+        if let Err(reason) = lookup.add(product.to_json()) {
+            found
+                .problems
+                .push(Problem::of(product.path.as_str(), reason));
+        }
+    }
+    lookup
+}
+
+/// Tools of every turn: those that the settings name, those of skills that are always active, and the skills' own; in
+/// order of their names.
+fn offered(
+    settings: &Settings,
+    skills: &BTreeMap<String, skill::Skill>,
+    tools: &Tools,
+) -> Vec<ToolCard> {
+    let inline = skills
+        .values()
+        .filter(|skill| skill.inline)
+        .flat_map(|skill| &skill.tools);
+    let names: BTreeSet<&String> = settings.tools.iter().chain(inline).collect();
+    let mut cards: Vec<ToolCard> = names
+        .into_iter()
+        .filter_map(|name| tools.get(name))
+        .map(ToolCard::of)
+        .collect();
+    cards.extend(skill_tools(skills));
+    cards
 }

@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod config;
 pub mod disk;
 pub mod findings;
+pub mod hook;
 pub mod lists;
 pub mod load;
 pub mod problem;
@@ -17,6 +18,8 @@ pub mod store;
 #[cfg(test)]
 mod testing;
 mod toml;
+pub mod tool;
+pub mod tools;
 pub mod version;
 mod watch;
 

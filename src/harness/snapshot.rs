@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::hook::Hook;
 use super::lists::Lists;
 use super::prompt::{Prompts, Section, ToolCard};
 use super::skill::Skill;
-use super::{Catalog, Settings, Source, Version};
+use super::tools::Tools;
+use super::{Catalog, Settings, Source, Version, tool};
 
 /// The tool that the model activates a skill with.
 pub const ACTIVATE_SKILL: &str = "activate_skill";
@@ -28,10 +30,16 @@ pub struct Harness {
     pub persona: String,
     /// Skills by name.
     pub skills: BTreeMap<String, Skill>,
+    /// Hooks, in the order that they are asked in: by point, order, name.
+    pub hooks: Vec<Hook>,
+    /// Tools by name, whoever may call them.
+    pub tools: Tools,
     /// Compiled templates.
     pub prompts: Prompts,
     /// Product facts.
     pub catalog: Catalog,
+    /// The same products, as the catalog tool finds them.
+    pub lookup: Arc<tool::Catalog>,
     /// Word lists.
     pub lists: Lists,
     /// The system prompt, rendered; from stable to volatile.

@@ -39,8 +39,19 @@ pub(super) fn show(path: &Path) -> Result<(), Failure> {
             skill.name, skill.priority
         );
     }
+    for hook in &harness.hooks {
+        println!(
+            "hook      {} ({}, order {})",
+            hook.name,
+            hook.point.word(),
+            hook.order
+        );
+    }
+    for name in harness.tools.keys() {
+        println!("tool      {name}");
+    }
     for card in &harness.offered {
-        println!("tool      {} (every turn)", card.name);
+        println!("offered   {}", card.name);
     }
     for name in harness.prompts.names() {
         println!("prompt    {name}");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{PromptError, Prompts, Section, SectionKind, to_json};
 use crate::harness::settings::Settings;
 use crate::harness::skill::Skill;
+use crate::harness::tool::Tool;
 
 /// A tool as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +22,16 @@ pub struct ToolCard {
 }
 
 impl ToolCard {
+    /// The card of a tool.
+    #[must_use]
+    pub fn of(tool: &Tool) -> Self {
+        Self {
+            name: tool.name.to_string(),
+            description: tool.description.to_string(),
+            input_schema: tool.input.value().clone(),
+        }
+    }
+
     /// The card as the models' own templates expect it in `tools`.
     #[must_use]
     pub fn function(&self) -> Value {

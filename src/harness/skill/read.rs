@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::frontmatter::{self, Entry, Value};
 use super::{FixedAction, Mention, Risk, Skill, Skills, Triggers, name};
+use crate::harness::tools::ACTIONS;
 use crate::harness::{Findings, Problem, Source};
 
 /// The folder of skills.
@@ -352,7 +353,7 @@ impl Reader<'_> {
             if !args.is_object() || !fields.is_empty() || !is_tool_name(&tool) {
                 return Some(SHAPE.to_owned());
             }
-            self.mention(line, "avatar/actions", &tool);
+            self.mention(line, ACTIONS, &tool);
             skill.actions.push(FixedAction { tool, args });
         }
         None
