@@ -1,5 +1,8 @@
 //! From files to a harness, or to everything that is wrong with them. Pure: no disk, no clock, no network.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::str;
 use std::sync::Arc;

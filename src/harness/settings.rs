@@ -8,6 +8,8 @@ use super::{Problem, Source};
 
 /// The file.
 const PATH: &str = "harness.toml";
+/// The persona's file where none is named.
+const PERSONA: &str = "prompts/persona.txt";
 /// Rounds of tool calls in one turn, most tokens of its answer: defaults.
 const BUDGETS: Budgets = Budgets {
     max_rounds: 4,
@@ -51,7 +53,7 @@ pub struct Budgets {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            persona: "prompts/persona.txt".to_owned(),
+            persona: PERSONA.to_owned(),
             language: None,
             fallback: None,
             model: None,
@@ -88,23 +90,7 @@ impl Settings {
         let Some(mut fields) = fields(PATH, text, problems) else {
             return (settings, Vec::new());
         };
-        let persona = fields.text("persona");
-        if let Some((at, path)) = &persona {
-            if source.get(path).is_none() {
-                fields.complain(
-                    "persona",
-                    *at,
-                    &format!("{path:?} is no file of this harness"),
-                );
-            }
-            settings.persona.clone_from(path);
-        } else if source.get(&settings.persona).is_none() {
-            fields.complain(
-                "persona",
-                0,
-                &format!("is not set, and there is no {}", settings.persona),
-            );
-        }
+        settings.persona = persona(&mut fields, source);
         settings.language = language(&mut fields);
         settings.fallback = fallback(&mut fields);
         settings.model = fields.text("model").map(|(_, text)| text);
@@ -138,6 +124,28 @@ impl Settings {
         fields.finish();
         (settings, named)
     }
+}
+
+/// The path of the persona; one that leads nowhere is complained of.
+fn persona(fields: &mut Fields<'_, '_>, source: &Source) -> String {
+    let Some((at, path)) = fields.text("persona") else {
+        if source.get(PERSONA).is_none() {
+            fields.complain(
+                "persona",
+                0,
+                &format!("is not set, and there is no {PERSONA}"),
+            );
+        }
+        return PERSONA.to_owned();
+    };
+    if source.get(&path).is_none() {
+        fields.complain(
+            "persona",
+            at,
+            &format!("{path:?} is no file of this harness"),
+        );
+    }
+    path
 }
 
 fn language(fields: &mut Fields<'_, '_>) -> Option<String> {

@@ -299,6 +299,29 @@ mod tests {
         assert_eq!(taken, [state("1"), state("2")]);
     }
 
+    /// Waits for ever, and so fails, where the system's events do not come: nothing polls here.
+    #[tokio::test]
+    async fn the_system_tells_of_every_change_and_of_new_folders_once_listened_to() {
+        let root = tempfile::tempdir().expect("temp dir");
+        let room = root.path().join("room");
+        std::fs::create_dir_all(room.join("skills")).expect("folder");
+        let (mut ears, mut events) = Ears::new(&room);
+        let mut hear = async |change: &dyn Fn()| {
+            ears.listen();
+            while events.try_recv().is_ok() {}
+            change();
+            events.recv().await.expect("told");
+        };
+        hear(&|| std::fs::write(room.join("skills/a"), "x").expect("written")).await;
+        hear(&|| std::fs::rename(room.join("skills/a"), room.join("skills/b")).expect("renamed"))
+            .await;
+        hear(&|| std::fs::create_dir(room.join("tools")).expect("made")).await;
+        hear(&|| std::fs::write(room.join("tools/t"), "x").expect("written")).await;
+        hear(&|| std::fs::remove_dir_all(&room).expect("removed")).await;
+        hear(&|| std::fs::create_dir(&room).expect("made again")).await;
+        hear(&|| std::fs::write(room.join("new"), "x").expect("written")).await;
+    }
+
     #[test]
     fn reading_is_no_event_and_neighbours_do_not_matter() {
         use notify::event::{AccessKind, CreateKind};

@@ -162,31 +162,11 @@ impl Check {
         } else {
             tokens
         };
-        let mut rest = tokens;
-        if statement {
-            let Some(((at, Token::Name(word)), after)) =
-                tokens.split_first().map(|(first, rest)| (*first, rest))
-            else {
-                return;
-            };
-            rest = after;
-            if !STATEMENTS.contains(&word) {
-                self.fault(line(at), format!("{{% {word} %}} is not for prompts: they place values with if, for, include, extends and block"));
-                return;
-            }
-            match (word, rest) {
-                ("include" | "extends", [(at, Token::Text(name))]) => {
-                    self.tokens.includes.push((line(*at), (*name).to_owned()));
-                    return;
-                }
-                ("include" | "extends", _) => {
-                    self.fault(line(at), format!("{word} takes one name in quotes"));
-                    return;
-                }
-                ("block" | "endblock" | "raw", _) => return,
-                _ => {}
-            }
-        }
+        let rest = if statement {
+            self.statement(&line, tokens)
+        } else {
+            tokens
+        };
         for index in 0..rest.len() {
             let (at, token) = rest[index];
             let before = index.checked_sub(1).map(|index| rest[index].1);
@@ -210,6 +190,37 @@ impl Check {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Checks the word of a statement; the expression after it, empty where there is none to check.
+    fn statement<'t, 'a>(
+        &mut self,
+        line: &dyn Fn(usize) -> usize,
+        tokens: &'t [(usize, Token<'a>)],
+    ) -> &'t [(usize, Token<'a>)] {
+        let [(at, Token::Name(word)), rest @ ..] = tokens else {
+            return &[];
+        };
+        if !STATEMENTS.contains(word) {
+            let reason = "they place values with if, for, include, extends and block";
+            self.fault(
+                line(*at),
+                format!("{{% {word} %}} is not for prompts: {reason}"),
+            );
+            return &[];
+        }
+        match (*word, rest) {
+            ("include" | "extends", [(at, Token::Text(name))]) => {
+                self.tokens.includes.push((line(*at), (*name).to_owned()));
+                &[]
+            }
+            ("include" | "extends", _) => {
+                self.fault(line(*at), format!("{word} takes one name in quotes"));
+                &[]
+            }
+            ("block" | "endblock" | "raw", _) => &[],
+            _ => rest,
         }
     }
 

@@ -1,8 +1,10 @@
 //! Every harness that the program serves: which version of each is live, which is staged, and what went wrong last.
 
+mod follower;
 mod live;
 mod slot;
 mod start;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -12,13 +14,14 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 pub use live::{Activate, Activation, Live, Snapshot, Warm};
-pub use slot::{LastError, Reload, Stage, Status};
+pub use status::{LastError, Reload, Stage, Status};
 
 use super::store::{Entry, PRODUCTION, StoreError};
 use super::watch::{self, Timing};
 use super::{Config, Mode, Problem, Version};
 use crate::telemetry::Metrics;
-use slot::{Follower, Slot};
+use follower::Follower;
+use slot::Slot;
 
 /// What every slot needs.
 #[derive(Clone)]

@@ -1,90 +1,22 @@
 //! One harness: its folder, its store, and the one place where what is live changes. Every change is built whole before
 //! the swap; a step that fails leaves all as it was, and says so.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 
 use super::live::{Live, Snapshot};
+use super::status::{Failed, LastError, Reload, Stage, State, Status};
 use super::{ResolveError, Resolved, Shared};
 use crate::harness::store::{Entry, PRODUCTION, Store, StoreError};
-use crate::harness::watch::{Ears, Folder, Reading};
+use crate::harness::watch::Reading;
 use crate::harness::{Harness, Loaded, Mode, Problem, Source, Version, disk, load};
 use crate::telemetry::events::{HarnessReload, ReloadResult};
 
 /// Versions beside the live one that stay loaded.
 const OTHERS: usize = 4;
-
-/// What reading a folder led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reload {
-    /// It holds what is live.
-    Unchanged,
-    /// It is live now.
-    Activated(Version),
-    /// It waits to be promoted.
-    Staged(Version),
-    /// It cannot be used; the status says why.
-    Rejected,
-}
-
-/// Which step failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The files cannot be read or are wrong.
-    Load,
-    /// It could not be made ready.
-    Activate,
-    /// It could not be kept.
-    Store,
-}
-
-/// What went wrong last; absent once a later try has worked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastError {
-    /// Which step.
-    pub stage: Stage,
-    /// Of what was tried, where it could be read.
-    pub version: Option<Version>,
-    /// Everything that is wrong.
-    pub problems: Vec<Problem>,
-}
-
-/// A harness as operators see it.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// What answers.
-    pub active: Snapshot,
-    /// Departures from the rules that the live one was loaded with.
-    pub warnings: Vec<Problem>,
-    /// What waits to be promoted.
-    pub staged: Option<Version>,
-    /// What went wrong last.
-    pub last_error: Option<LastError>,
-}
-
-pub(super) struct State {
-    pub(super) active: Snapshot,
-    pub(super) warnings: Vec<Problem>,
-    pub(super) staged: Option<Arc<Loaded>>,
-    pub(super) last_error: Option<LastError>,
-    others: VecDeque<Snapshot>,
-}
-
-impl State {
-    pub(super) fn new(active: Snapshot, warnings: Vec<Problem>) -> Self {
-        Self {
-            active,
-            warnings,
-            staged: None,
-            last_error: None,
-            others: VecDeque::new(),
-        }
-    }
-}
 
 pub(super) struct Slot {
     pub(super) name: String,
@@ -105,12 +37,6 @@ impl fmt::Debug for Slot {
             .field("dir", &self.dir)
             .finish_non_exhaustive()
     }
-}
-
-/// A step that failed.
-pub(super) struct Failed {
-    stage: Stage,
-    problems: Vec<Problem>,
 }
 
 impl Slot {
@@ -161,6 +87,12 @@ impl Slot {
         *self.taken.write().unwrap_or_else(PoisonError::into_inner) = reading;
     }
 
+    /// Whether the folder held this when it was taken last.
+    pub(super) fn has_taken(&self, reading: &Reading) -> bool {
+        let taken = self.taken.read().unwrap_or_else(PoisonError::into_inner);
+        taken.as_ref() == Some(reading)
+    }
+
     /// The version that the folder held last, where it could be read.
     fn folder(&self) -> Option<Version> {
         let taken = self.taken.read().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +115,7 @@ impl Slot {
         }
     }
 
-    async fn read(&self) -> Reading {
+    pub(super) async fn read(&self) -> Reading {
         let dir = self.dir.clone();
         self.blocking(move |_| disk::read(&dir)).await
     }
@@ -472,87 +404,5 @@ impl Slot {
 
     pub(super) async fn history(&self) -> Result<Vec<Entry>, ResolveError> {
         Ok(self.blocking(Store::history).await?)
-    }
-}
-
-impl Failed {
-    fn load(problems: Vec<Problem>) -> Self {
-        Self {
-            stage: Stage::Load,
-            problems,
-        }
-    }
-
-    fn activate(name: &str, reason: &str) -> Self {
-        Self {
-            stage: Stage::Activate,
-            problems: vec![Problem::of(
-                name,
-                format!("could not be activated: {reason}"),
-            )],
-        }
-    }
-
-    fn store(store: &Store, error: &StoreError) -> Self {
-        Self {
-            stage: Stage::Store,
-            problems: vec![Problem::of(
-                store.dir().display().to_string(),
-                error.to_string(),
-            )],
-        }
-    }
-}
-
-/// A slot whose folder is followed.
-pub(super) struct Follower {
-    slot: Arc<Slot>,
-    ears: Option<Ears>,
-}
-
-impl Follower {
-    pub(super) fn new(slot: Arc<Slot>) -> (Self, mpsc::Receiver<()>) {
-        let (ears, events) = Ears::new(&slot.dir);
-        (
-            Self {
-                slot,
-                ears: Some(ears),
-            },
-            events,
-        )
-    }
-}
-
-impl Folder for Follower {
-    async fn listen(&mut self) {
-        let Some(mut ears) = self.ears.take() else {
-            return;
-        };
-        let listening = tokio::task::spawn_blocking(move || {
-            ears.listen();
-            ears
-        });
-        self.ears = listening.await.ok();
-    }
-
-    async fn read(&self) -> Reading {
-        self.slot.read().await
-    }
-
-    fn is_news(&self, reading: &Reading) -> bool {
-        let taken = self
-            .slot
-            .taken
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        taken.as_ref() != Some(reading)
-    }
-
-    async fn take(&mut self, reading: Reading) {
-        self.slot.take(reading).await;
-    }
-
-    async fn tick(&mut self) {
-        self.slot.catch_up().await;
     }
 }

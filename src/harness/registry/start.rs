@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::live::Live;
-use super::slot::{LastError, Slot, Stage, State};
+use super::slot::Slot;
+use super::status::{LastError, Stage, State};
 use super::{Config, Mode, Problem, Shared};
 use crate::harness::store::{PRODUCTION, Store, StoreError};
 use crate::harness::watch::Reading;
@@ -176,7 +177,9 @@ fn choose(name: &str, store: &Store, reading: &Reading, mode: Mode) -> Result<Fi
                 });
             }
             let live = promoted(name, store, version)?;
-            let kept = store.put(&folder.harness.source);
+            let kept = store
+                .put(&folder.harness.source)
+                .and_then(|version| store.note_latest(version));
             kept.map_err(|error| vec![in_store(store.dir(), &error)])?;
             Ok(First {
                 live,
