@@ -23,6 +23,9 @@ pub enum Command {
     /// Fetch a model, or look into a model file.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Check and look into harnesses, and move what is live.
+    #[command(subcommand)]
+    Harness(HarnessCommand),
     /// Print the table of metrics as Markdown.
     #[command(hide = true)]
     MetricsDoc,
@@ -90,4 +93,83 @@ pub enum ModelCommand {
         /// A GGUF file, a folder with safetensors, or one file of those.
         path: PathBuf,
     },
+}
+
+/// What to do with harnesses.
+#[derive(Debug, Subcommand)]
+pub enum HarnessCommand {
+    /// Say everything that is wrong, a line each, as `path:line: reason`; exit code 1 if there is anything.
+    Lint {
+        /// Folders of harnesses, or of one; the default is `harness`.
+        #[arg(default_value = "harness")]
+        paths: Vec<PathBuf>,
+    },
+    /// List what a harness holds.
+    Show {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// Print the system prompt, section by section.
+    Render {
+        /// The harness's folder.
+        path: PathBuf,
+    },
+    /// Count the tokens of each section with a model's tokenizer.
+    Tokens {
+        /// The harness's folder.
+        path: PathBuf,
+        /// Settings.
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Say in which files and sections two harnesses differ; each is a folder, a version or a label.
+    Diff {
+        /// One.
+        from: String,
+        /// The other.
+        to: String,
+        /// Where versions and labels are looked up.
+        #[command(flatten)]
+        place: StoreArgs,
+    },
+    /// List every change of what is live, oldest first.
+    History {
+        /// Which harness.
+        #[command(flatten)]
+        place: StoreArgs,
+    },
+    /// Make a kept version live. A running server follows within its poll time.
+    Promote {
+        /// A version, its first digits, or a label.
+        #[arg(default_value = "latest")]
+        version: String,
+        /// Which harness.
+        #[command(flatten)]
+        place: StoreArgs,
+        /// Who does it, for the audit log.
+        #[arg(long, value_name = "NAME", default_value = "command line")]
+        who: String,
+    },
+    /// Make an earlier version live; what the folder holds now then waits to be promoted.
+    Rollback {
+        /// A version, its first digits, or a label; the default is what was live before.
+        version: Option<String>,
+        /// Which harness.
+        #[command(flatten)]
+        place: StoreArgs,
+        /// Who does it, for the audit log.
+        #[arg(long, value_name = "NAME", default_value = "command line")]
+        who: String,
+    },
+}
+
+/// Which harness's kept states are meant.
+#[derive(Clone, Debug, Default, Args)]
+pub struct StoreArgs {
+    /// Settings.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// The harness's name; the default is the configured one.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 }

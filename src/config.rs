@@ -20,22 +20,14 @@ pub struct Config {
     pub model: crate::model::Config,
     /// Scheduling.
     pub engine: crate::engine::paged::Config,
-    /// What the avatar is told before it speaks.
-    pub harness: HarnessConfig,
+    /// Where harnesses lie, and how changes go live.
+    pub harness: crate::harness::Config,
     /// Avatar answers.
     pub turn: crate::turn::Config,
     /// Listener and limits.
     pub http: crate::http::Config,
     /// Logs.
     pub telemetry: crate::telemetry::Config,
-}
-
-/// What the avatar is told before it speaks.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HarnessConfig {
-    /// A text file that says who the avatar is; the default is the shipped live room's persona.
-    pub persona: Option<PathBuf>,
 }
 
 /// A setting that cannot be used.
@@ -124,7 +116,23 @@ pub fn from_parts(
     if config.model.cache_dir.is_none() {
         config.model.cache_dir = Some(default_cache_dir(variables).ok_or(ConfigError::NoCacheDir)?);
     }
+    if config.harness.state.is_none() {
+        config.harness.state = default_state_dir(variables);
+    }
     Ok(config)
+}
+
+/// Where states are kept when nothing says so: `$XDG_STATE_HOME/compere`, or `~/.local/state/compere`. Base folders that
+/// are relative do not count.
+fn default_state_dir(variables: &[(String, String)]) -> Option<PathBuf> {
+    let get = |wanted: &str| {
+        let found = variables.iter().find(|(name, _)| name == wanted);
+        found
+            .map(|(_, value)| PathBuf::from(value))
+            .filter(|path| path.is_absolute())
+    };
+    let base = get("XDG_STATE_HOME").or_else(|| get("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("compere/harness"))
 }
 
 /// Parses the file by itself first, so that its errors carry its own lines.
@@ -384,6 +392,22 @@ mod tests {
         )
         .expect("valid");
         assert_eq!(config.model.model, "7");
+    }
+
+    #[test]
+    fn states_follow_the_base_directory_rules() {
+        let state = |pairs: &[(&str, &str)]| {
+            let config = from_parts(&ConfigArgs::default(), &variables(pairs)).expect("valid");
+            config.harness.state.expect("a folder")
+        };
+        assert_eq!(
+            state(&[]),
+            Path::new("/home/someone/.local/state/compere/harness")
+        );
+        assert_eq!(
+            state(&[("XDG_STATE_HOME", "/var/s")]),
+            Path::new("/var/s/compere/harness")
+        );
     }
 
     #[test]

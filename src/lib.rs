@@ -11,6 +11,7 @@
 //! | [`http`] | the only user of axum: routes, wire types, errors |
 //! | [`harness`] | the registry of what operators change on air: skills, hooks, tools, prompts |
 //! | [`turn`] | one conversational turn: prompt, generation, speakable segments, outcome |
+//! | [`tools`] | what runs the tools of a round: HTTP endpoints, MCP servers, the catalog |
 //! | [`template`] | the model's chat template, rendered to sections that keep content apart from markup |
 //! | [`tokenizer`] | text to token ids and back |
 //! | [`engine`] | the trait that turns speak to, and [`engine::paged`], our engine |
@@ -54,4 +55,5 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod template;
 pub mod tokenizer;
+pub mod tools;
 pub mod turn;

@@ -16,6 +16,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "cli",
             "config",
             "engine",
+            "harness",
             "http",
             "model",
             "shutdown",
@@ -30,6 +31,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
         &[
             "config",
             "engine",
+            "harness",
             "http",
             "model",
             "shutdown",
@@ -41,7 +43,15 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
     (
         "config",
-        &["cli", "engine", "http", "model", "telemetry", "turn"],
+        &[
+            "cli",
+            "engine",
+            "harness",
+            "http",
+            "model",
+            "telemetry",
+            "turn",
+        ],
     ),
     (
         "http",

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "commands are what prints")]
 
 mod chat;
+mod harness;
 mod model;
 mod sample;
 mod serve;
@@ -22,6 +23,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Chat(args) => chat::run(&args),
         Command::Model(command) => model::run(&command),
+        Command::Harness(command) => harness::run(command),
         Command::MetricsDoc => {
             print!("{}", crate::telemetry::metrics_doc());
             Ok(())

@@ -155,3 +155,58 @@ impl<E: Display> ChatRejected<'_, E> {
         );
     }
 }
+
+/// What reading a harness folder, or promoting a version, led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReloadResult {
+    /// It is live.
+    Activated,
+    /// It waits to be promoted.
+    Staged,
+    /// It cannot be used; what was live still is.
+    Rejected,
+}
+
+impl ReloadResult {
+    /// The label's value.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Activated => "activated",
+            Self::Staged => "staged",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// A harness changed, or could not.
+#[derive(Debug)]
+pub struct HarnessReload<'a> {
+    /// The harness.
+    pub harness: &'a str,
+    /// The short version, where there is one.
+    pub version: Option<&'a str>,
+    /// What came of it.
+    pub result: ReloadResult,
+    /// Everything that is wrong with it.
+    pub reasons: &'a [String],
+}
+
+impl HarnessReload<'_> {
+    /// Logs and counts it: a line for each thing that is wrong.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.harness_reload(self.result.word());
+        let (harness, version, result) = (self.harness, self.version, self.result.word());
+        if self.result != ReloadResult::Rejected {
+            tracing::info!(harness, version, result, "harness changed");
+            return;
+        }
+        for reason in self.reasons {
+            tracing::error!(
+                harness,
+                version,
+                reason,
+                "harness rejected; what was live still is"
+            );
+        }
+    }
+}

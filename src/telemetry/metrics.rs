@@ -29,6 +29,7 @@ pub struct Metrics {
     chats: Ledger,
     chats_rejected: IntCounterVec,
     chat_duration: HistogramVec,
+    harness_reloads: IntCounterVec,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -79,6 +80,7 @@ impl Metrics {
             chats: register(&registry, chats),
             chats_rejected: counters(&registry, "avatar_chat_rejected_total"),
             chat_duration: histograms(&registry, "avatar_chat_duration_seconds"),
+            harness_reloads: counters(&registry, "avatar_harness_reload_total"),
             registry,
         }
     }
@@ -139,6 +141,11 @@ impl Metrics {
     /// Counts a fallback line.
     pub(super) fn fallback(&self, reason: &'static str) {
         self.fallback.with_label_values(&[reason]).inc();
+    }
+
+    /// Counts what a change of a harness led to.
+    pub(super) fn harness_reload(&self, result: &'static str) {
+        self.harness_reloads.with_label_values(&[result]).inc();
     }
 
     /// Counts a turn that its deadline cut.

@@ -94,6 +94,7 @@ fn everything() -> Arc<Metrics> {
     metrics.fallback("queue_full");
     metrics.deadline_missed("decode");
     metrics.chat_rejected("queue_full");
+    metrics.harness_reload("activated");
     metrics.accept_chat().end(Outcome::Stop);
     metrics
 }
