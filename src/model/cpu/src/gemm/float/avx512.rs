@@ -57,16 +57,20 @@ pub(super) fn sums<N: Columns, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
     );
     let inputs = inputs.map(<[f32]>::as_ptr);
     let mut sums = [[_mm512_setzero_ps(); T]; SUMS];
-    // SAFETY: columns and inputs exist, by the assertion, since every `k` is below `cols`.
-    unsafe {
-        // `SUMS` at a time, so that each sum is a register known at compile time.
-        for first in (0..cols - cols % SUMS).step_by(SUMS) {
-            for (sum, sums) in sums.iter_mut().enumerate() {
-                step::<N, T>(tile.as_ptr(), inputs, first + sum, sums);
+    // `SUMS` at a time, so that each sum is a register known at compile time; no closure and no function, which would
+    // not always be inlined.
+    for first in (0..cols).step_by(SUMS) {
+        for (k, sums) in (first..cols).zip(&mut sums) {
+            let column = tile.as_ptr().wrapping_add(k * TILE_ROWS * N::SIZE);
+            _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
+            // SAFETY: column and inputs exist, by the assertion, since `k` is below `cols`.
+            unsafe {
+                let weights = N::column(column);
+                for (sum, input) in sums.iter_mut().zip(inputs) {
+                    let product = _mm512_mul_ps(weights, _mm512_set1_ps(*input.add(k)));
+                    *sum = _mm512_add_ps(*sum, product);
+                }
             }
-        }
-        if !cols.is_multiple_of(SUMS) {
-            step::<N, T>(tile.as_ptr(), inputs, cols - 1, &mut sums[0]);
         }
     }
     let [even, odd] = sums;
@@ -76,28 +80,4 @@ pub(super) fn sums<N: Columns, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
         unsafe { _mm512_storeu_ps(column.as_mut_ptr(), _mm512_add_ps(even[t], odd[t])) };
     }
     columns
-}
-
-/// Adds the products with input `k`.
-///
-/// # Safety
-/// The tile has a column `k`, and each input a number there.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn step<N: Columns, const T: usize>(
-    tile: *const u8,
-    inputs: [*const f32; T],
-    k: usize,
-    sums: &mut [__m512; T],
-) {
-    let column = tile.wrapping_add(k * TILE_ROWS * N::SIZE);
-    _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
-    // SAFETY: the caller's promise.
-    unsafe {
-        let weights = N::column(column);
-        for (sum, input) in sums.iter_mut().zip(inputs) {
-            let product = _mm512_mul_ps(weights, _mm512_set1_ps(*input.add(k)));
-            *sum = _mm512_add_ps(*sum, product);
-        }
-    }
 }
