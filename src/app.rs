@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
 use crate::config::Config;
-use crate::engine::TokenEvent;
 use crate::engine::paged::{PagedEngine, StartError};
+use crate::engine::{SubmitError, TokenEvent};
 use crate::http::{Backend, Server, ServerError};
 use crate::model::fetch::{self, FetchError};
 use crate::model::spec::{self, Located, Manifest, ManifestError};
@@ -20,7 +20,7 @@ use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::{EngineStats, Metrics};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{Tokenizer, TokenizerError};
-use crate::turn::{self, ServedModel, Turns};
+use crate::turn::{self, RejectionCause, ServedModel, Turns};
 
 /// The persona that speaks where the configuration names no other.
 const PERSONA: &str = include_str!("../harness/live-room/prompts/persona.txt");
@@ -73,6 +73,17 @@ pub enum AppError {
     /// The listener cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// The context is too small for what every prompt begins with.
+    #[error(
+        "model.max_context: every turn's prompt begins with {prompt} tokens, and a sequence may have {limit}; \
+         raise it, or model.kv_cache_mb where that is what bounds it"
+    )]
+    Context {
+        /// Tokens of that beginning.
+        prompt: usize,
+        /// Most tokens of a sequence.
+        limit: usize,
+    },
     /// The model failed on its first prompt.
     #[error("the model failed to warm up: {0}")]
     WarmUp(String),
@@ -119,6 +130,8 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
         threads: config.model.threads,
         kv_bytes: config.model.kv_cache_mb << 20,
         max_context: config.model.max_context,
+        quantise: (config.model.quantise)
+            .or_else(|| manifest.as_ref().and_then(|manifest| manifest.quantise)),
     };
     let start = Instant::now();
     let LoadedModel {
@@ -282,9 +295,12 @@ fn persona(config: &Config) -> Result<String, AppError> {
 
 /// Computes and keeps what every turn's prompt begins with, so that the first viewer waits no longer than the next.
 async fn warm_up(turns: &Turns) -> Result<(), AppError> {
-    let mut pinned = turns
-        .warm()
-        .map_err(|error| AppError::WarmUp(error.to_string()))?;
+    let mut pinned = turns.warm().map_err(|error| match error {
+        RejectionCause::Submit(SubmitError::ContextLength { prompt, limit, .. }) => {
+            AppError::Context { prompt, limit }
+        }
+        other => AppError::WarmUp(other.to_string()),
+    })?;
     while let Some(event) = pinned.next().await {
         if let TokenEvent::Finished(finish) = event
             && let crate::engine::FinishReason::Error(reason) = finish.reason

@@ -34,9 +34,12 @@ pub struct ConfigArgs {
     /// Settings as TOML (see deploy/config.example.toml); `COMPERE_<SECTION>__<KEY>` in the environment overrides it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Model to use: the id of a manifest in models/, or the path of a GGUF file.
+    /// Model to use: the id of a manifest in models/, or the path of a GGUF file or of a folder with safetensors.
     #[arg(long, value_name = "ID|PATH")]
     pub model: Option<String>,
+    /// What weights stored as floats become when they are loaded: q8_0, q4_0 or q4_1; the default is no change.
+    #[arg(long, value_name = "KIND")]
+    pub quantise: Option<String>,
     /// Compute threads; the default is every core.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -82,9 +85,9 @@ pub enum ModelCommand {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Describe a GGUF file: architecture, sizes, tokenizer, tensor types.
+    /// Describe a model: architecture, sizes, tokenizer, tensor types.
     Inspect {
-        /// The file.
+        /// A GGUF file, a folder with safetensors, or one file of those.
         path: PathBuf,
     },
 }

@@ -65,6 +65,14 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A flag says something that is not a setting.
+    #[error("{flag}: {message}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// There is no home folder to keep the cache in.
     #[error("model.cache_dir: not set, and neither XDG_CACHE_HOME nor HOME is in the environment")]
     NoCacheDir,
@@ -103,6 +111,13 @@ pub fn from_parts(
     if let Some(model) = &args.model {
         config.model.model.clone_from(model);
     }
+    if let Some(quantise) = &args.quantise {
+        let parsed = quantise.parse().map_err(|message| ConfigError::Flag {
+            flag: "--quantise",
+            message,
+        })?;
+        config.model.quantise = Some(parsed);
+    }
     if let Some(threads) = args.threads {
         config.model.threads = Some(threads);
     }
@@ -139,11 +154,21 @@ fn overlay_environment(
                 .split("__")
                 .map(str::to_lowercase)
                 .collect();
-            (path.len() > 1).then_some((path, name.as_str(), value.as_str()))
+            (path.len() > 1 || is_section(&path[0])).then_some((
+                path,
+                name.as_str(),
+                value.as_str(),
+            ))
         })
         .collect();
     ours.sort();
     for (path, name, text) in ours {
+        if let [section] = path.as_slice() {
+            return Err(ConfigError::Variable {
+                name: name.to_owned(),
+                message: format!("{section} is a section; its keys are {name}__<KEY>"),
+            });
+        }
         let value = checked_value(&path, text).map_err(|message| ConfigError::Variable {
             name: name.to_owned(),
             message,
@@ -151,6 +176,12 @@ fn overlay_environment(
         insert(table, &path, value);
     }
     Ok(())
+}
+
+/// Whether a table of this name belongs to the configuration.
+fn is_section(name: &str) -> bool {
+    let table = Table::from_iter([(name.to_owned(), Value::Table(Table::new()))]);
+    Value::Table(table).try_into::<Config>().is_ok()
 }
 
 fn insert(table: &mut Table, path: &[String], value: Value) {
@@ -297,11 +328,30 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_is_no_setting_is_named() {
+        let args = |kind: &str| ConfigArgs {
+            quantise: Some(kind.to_owned()),
+            ..ConfigArgs::default()
+        };
+        let config = from_parts(&args("q4_0"), &variables(&[])).expect("valid");
+        assert_eq!(config.model.quantise, Some(crate::model::Quantise::Q4_0));
+        let error = from_parts(&args("q4"), &variables(&[])).expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "--quantise: \"q4\" is none of q8_0, q4_0, q4_1"
+        );
+    }
+
+    #[test]
     fn an_unknown_or_ill_typed_variable_is_named() {
         for (name, value) in [
             ("COMPERE_MODEL__MODLE", "x"),
             ("COMPERE_MODEL__THREADS", "many"),
             ("COMPERE_MOD__X", "1"),
+            ("COMPERE_HTTP", "1"),
+            ("COMPERE_MODEL", ""),
+            ("COMPERE_HTTP__LIMITS", "1"),
+            ("COMPERE_HTTP__", "1"),
         ] {
             let error = from_parts(&ConfigArgs::default(), &variables(&[(name, value)]))
                 .expect_err(name)

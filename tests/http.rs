@@ -26,9 +26,12 @@ fn every_route_names_its_methods() {
     for (path, allowed) in [
         (RESPOND, "POST"),
         (CHAT, "POST"),
+        ("/v1/completions", "POST"),
         ("/v1/avatar/responses/x/cancel", "POST"),
         ("/v1/models", "GET,HEAD"),
         ("/v1/models/x/y", "GET,HEAD"),
+        ("/tokenize", "POST"),
+        ("/detokenize", "POST"),
         ("/livez", "GET,HEAD"),
         ("/readyz", "GET,HEAD"),
         ("/metrics", "GET,HEAD"),
@@ -192,6 +195,28 @@ fn who_asks_before_sending_too_much_is_told_at_once() {
          content-length: 99999999\r\nexpect: 100-continue\r\n\r\n"
     ));
     client.response().error(413, "body_too_large");
+}
+
+/// Fault: what was declared too large was waited for, and then the wait was what the client was told of.
+#[test]
+fn who_declares_too_much_is_told_at_once_and_may_send_it_all_the_same() {
+    let server = TestServer::with(|config| config.limits.body_read_ms = 600_000);
+    let head = |bytes: usize| {
+        format!(
+            "POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
+        )
+    };
+    for bytes in [1_048_577, 99_999_999, 1 << 50] {
+        let mut client = server.client();
+        client.send(head(bytes));
+        client.response().error(413, "body_too_large");
+    }
+    let mut client = server.client();
+    client.send(head(2_000_000));
+    client.response().error(413, "body_too_large");
+    client.send("x".repeat(2_000_000));
+    client.request("GET", "/livez", "", "");
+    assert_eq!(client.response().status(), 200, "the connection goes on");
 }
 
 #[test]

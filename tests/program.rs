@@ -164,6 +164,46 @@ fn a_second_prompt_reuses_the_first_ones_blocks_and_says_so() {
     assert!(cached(&warm) > cached(&cold) + 100, "{cold} {warm}");
 }
 
+/// Each token of a greedy continuation with its likelihood, and then of the same text as a prompt: bit for bit.
+#[test]
+fn the_real_model_scores_a_prompt_as_it_said_it() {
+    let program = serve(&[]);
+    let complete = |members: Value| {
+        let response = post(program.address, "/v1/completions", &members);
+        assert_eq!(response.status(), 200, "{:?}", response.json());
+        response.json()["choices"][0].clone()
+    };
+    let numbers =
+        |choice: &Value, name: &str| choice["logprobs"][name].as_array().expect("a list").clone();
+    let facts = "The jacket is green, weighs 380 grams and costs 89 dollars. ".repeat(6);
+    let facts = facts.trim_end();
+    let said = complete(json!({
+        "prompt": facts, "temperature": 0, "max_tokens": 16, "logprobs": 3, "echo": true,
+    }));
+    let text = said["text"].as_str().expect("text");
+    assert!(text.len() > facts.len());
+    let scored = complete(json!({"prompt": text, "max_tokens": 0, "logprobs": 3, "echo": true}));
+    assert_eq!(
+        numbers(&scored, "tokens"),
+        numbers(&said, "tokens"),
+        "the text is cut into the same tokens"
+    );
+    assert_eq!(
+        numbers(&scored, "token_logprobs"),
+        numbers(&said, "token_logprobs")
+    );
+    assert_eq!(
+        numbers(&scored, "top_logprobs"),
+        numbers(&said, "top_logprobs")
+    );
+    let likely = numbers(&scored, "token_logprobs");
+    let repeated = likely[likely.len() / 2].as_f64().expect("a number");
+    assert!(
+        (-0.5..=0.0).contains(&repeated),
+        "what was said five times is expected: {repeated}"
+    );
+}
+
 #[test]
 fn a_model_that_cannot_be_loaded_is_named_with_its_fault() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -203,6 +243,46 @@ fn wrong_use_and_wrong_settings_have_their_own_exit_codes() {
         error.contains("compere.toml") && error.contains("line 2") && error.contains("lissten"),
         "{error}"
     );
+}
+
+/// Fault: a setting that cannot work was passed over, or failed later under another name.
+#[test]
+fn settings_that_cannot_work_are_named_at_the_start() {
+    for (variable, value, words) in [
+        ("COMPERE_MODEL__THREADS", "999999", ["threads", "1 to 1024"]),
+        ("COMPERE_MODEL__THREADS", "0", ["threads", "1 to 1024"]),
+        (
+            "COMPERE_MODEL__MAX_CONTEXT",
+            "1",
+            ["max_context", "from 2 to"],
+        ),
+        (
+            "COMPERE_MODEL__MAX_CONTEXT",
+            "20",
+            ["model.max_context", "20"],
+        ),
+        (
+            "COMPERE_TELEMETRY__LEVEL",
+            "zzz",
+            ["telemetry.level", "zzz"],
+        ),
+        ("COMPERE_HTTP", "1", ["COMPERE_HTTP", "section"]),
+    ] {
+        let output = compere()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--model".as_ref(), model_file::path().as_os_str()])
+            .env(variable, value)
+            .output()
+            .expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{variable}={value}: {error}");
+        let error = error.lines().rfind(|line| line.starts_with("error: "));
+        let error = error.expect("a line that says why");
+        assert!(
+            words.iter().all(|word| error.contains(word)),
+            "{variable}={value}: {error}"
+        );
+    }
 }
 
 #[test]

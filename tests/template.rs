@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use compere::template::{ChatTemplate, Message, TemplateError};
+use compere::template::{ChatTemplate, Conversation, Message, TemplateError, ToolCall};
 use compere::tokenizer::TokenId;
 use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use crate::model_file;
 
@@ -31,6 +32,8 @@ fn template(name: &str) -> &'static ChatTemplate {
             "thinking",
             include_str!("fixtures/templates/thinking.jinja"),
         ),
+        ("tools", include_str!("fixtures/templates/tools.jinja")),
+        ("calls", include_str!("fixtures/templates/calls.jinja")),
     ];
     let compile = |source| {
         ChatTemplate::new(source, model_file::tokenizer()).expect("the templates are right")
@@ -40,10 +43,7 @@ fn template(name: &str) -> &'static ChatTemplate {
 }
 
 fn message(role: &str, content: &str) -> Message {
-    Message {
-        role: role.to_owned(),
-        content: content.to_owned(),
-    }
+    Message::new(role, content)
 }
 
 /// A line of `fixtures/templates.jsonl` that has ids; `fixtures/make_templates.py` says where it is from.
@@ -51,6 +51,9 @@ fn message(role: &str, content: &str) -> Message {
 struct Case {
     template: String,
     messages: Vec<Said>,
+    tools: Option<Vec<Value>>,
+    #[serde(default)]
+    variables: Map<String, Value>,
     ids: Option<Vec<TokenId>>,
     refused: Option<String>,
 }
@@ -59,6 +62,30 @@ struct Case {
 struct Said {
     role: String,
     content: String,
+    #[serde(default)]
+    tool_calls: Vec<Value>,
+    tool_call_id: Option<String>,
+    name: Option<String>,
+}
+
+impl Said {
+    fn message(&self) -> Message {
+        let call = |call: &Value| {
+            let id = call["id"].as_str().map(str::to_owned);
+            let function = &call["function"];
+            // On the wire, arguments are a text.
+            let arguments = function["arguments"].to_string();
+            let name = function["name"].as_str().expect("a call has a name");
+            ToolCall::new(id, name, &arguments).expect("arguments are an object")
+        };
+        Message {
+            role: self.role.clone(),
+            content: self.content.clone(),
+            tool_calls: self.tool_calls.iter().map(call).collect(),
+            tool_call_id: self.tool_call_id.clone(),
+            name: self.name.clone(),
+        }
+    }
 }
 
 #[test]
@@ -67,12 +94,12 @@ fn ids_equal_the_reference() {
     let lines = include_str!("fixtures/templates.jsonl").lines();
     for line in lines.filter(|line| line.starts_with("{\"template\"")) {
         let case: Case = serde_json::from_str(line).unwrap();
-        let messages: Vec<_> = case
-            .messages
-            .iter()
-            .map(|said| message(&said.role, &said.content))
-            .collect();
-        let prompt = template(&case.template).render(&messages);
+        let messages: Vec<_> = case.messages.iter().map(Said::message).collect();
+        let prompt = template(&case.template).render_conversation(&Conversation {
+            messages: &messages,
+            tools: case.tools.as_deref().unwrap_or_default(),
+            variables: Some(&case.variables),
+        });
         if let Some(sentence) = case.refused {
             assert_eq!(prompt, Err(TemplateError::Refused(sentence)));
             refused += 1;
@@ -88,7 +115,7 @@ fn ids_equal_the_reference() {
         );
         rendered += 1;
     }
-    assert_eq!((rendered, refused), (43, 2));
+    assert_eq!((rendered, refused), (49, 2));
 }
 
 #[test]
@@ -173,6 +200,42 @@ proptest! {
             let harmless = conversation(&plain, "nobody");
             prop_assert_eq!(control(&attack.tokens), control(&harmless.tokens), "{}", name);
         }
+    }
+}
+
+/// A conversation in which each text that is not the protocol's own is one of the given, in turn.
+fn with_tools(texts: &[String]) -> (Vec<Message>, Vec<Value>) {
+    let mut texts = texts.iter().cycle().cloned();
+    let mut text = || texts.next().expect("a cycle has no end");
+    let arguments = json!({text(): text(), "n": {text(): [text(), 7, null]}});
+    let call = ToolCall::new(Some(text()), text(), &arguments.to_string());
+    let call = call.expect("arguments are an object");
+    let called = Message {
+        tool_calls: vec![call],
+        ..Message::new("assistant", text())
+    };
+    let result = Message {
+        tool_call_id: Some(text()),
+        name: Some(text()),
+        ..Message::new("tool", text())
+    };
+    let properties = json!({text(): {"type": "string", "description": text(), "enum": [text()]}});
+    let parameters = json!({"type": "object", "properties": properties, "required": [text()]});
+    let function = json!({"name": text(), "description": text(), "parameters": parameters});
+    let tool = json!({"type": "function", "function": function});
+    (vec![message("user", &text()), called, result], vec![tool])
+}
+
+proptest! {
+    #[test]
+    fn no_field_of_a_tool_or_a_call_becomes_markup(texts in prop::collection::vec(hostile(), 1..17), name in prop::sample::select(vec!["tools", "calls"])) {
+        let render = |texts: &[String]| {
+            let (messages, tools) = with_tools(texts);
+            let conversation = Conversation { messages: &messages, tools: &tools, variables: None };
+            template(name).render_conversation(&conversation).unwrap()
+        };
+        let plain: Vec<_> = (0..16).map(|index| format!("plain{index}")).collect();
+        prop_assert_eq!(control(&render(&texts).tokens), control(&render(&plain).tokens));
     }
 }
 

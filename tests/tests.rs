@@ -9,8 +9,12 @@ mod support;
 
 /// Turns as events and as one object.
 mod avatar;
+/// Model files that lie.
+mod bad_models;
 /// OpenAI's chat completions, streamed or not.
 mod chat;
+/// OpenAI's text completions: raw prompts, choices, likelihoods.
+mod completions;
 /// Who leaves costs nothing any more.
 mod disconnect;
 /// Routes, methods, ids, and the limits of connections and bodies.
@@ -31,3 +35,7 @@ mod template;
 mod tidy;
 /// Token ids of the default model's vocabulary against the reference tokenizer's.
 mod tokenizer;
+/// `/tokenize` and `/detokenize`.
+mod tokens;
+/// Small vocabularies of every supported rule against the reference tokenizers.
+mod vocabularies;

@@ -26,8 +26,29 @@ struct Cli {
 enum Command {
     /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
     Figures(FiguresArgs),
+    /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
+    Micro(MicroArgs),
     /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
     Types(TypesArgs),
+}
+
+#[derive(Args)]
+struct MicroArgs {
+    /// Model file.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Tokens of the prompt.
+    #[arg(long, default_value_t = 512)]
+    prefill: usize,
+    /// Sequences that decode together after the prompt.
+    #[arg(long, default_value_t = 8)]
+    streams: usize,
+    /// How often each is measured; the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
 }
 
 #[derive(Args)]
@@ -65,8 +86,9 @@ struct FiguresArgs {
 }
 
 fn main() -> ExitCode {
-    let kept = match Cli::parse().command {
+    let outcome = match Cli::parse().command {
         Command::Figures(args) => figures(&args),
+        Command::Micro(args) => micro(&args),
         Command::Types(args) => types::figures(&types::Options {
             model: args.model,
             threads: args.threads,
@@ -74,7 +96,7 @@ fn main() -> ExitCode {
             only: args.only,
         }),
     };
-    match kept {
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("a figure misses its bound");
@@ -85,6 +107,27 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn micro(args: &MicroArgs) -> Result<bool, Failure> {
+    let mut ours = ours::Ours::load(&args.model, args.threads)?;
+    let (mut prefill, mut decode) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        prefill.push(ours.prefill(args.prefill)?);
+        decode.push(ours.decode(args.streams, args.prefill)?);
+    }
+    println!(
+        "speed prefill_{} {:.1} tok/s",
+        args.prefill,
+        median(prefill)
+    );
+    println!(
+        "speed decode_{}_at_{} {:.1} tok/s",
+        args.streams,
+        args.prefill,
+        median(decode)
+    );
+    Ok(true)
 }
 
 type Failure = Box<dyn std::error::Error>;

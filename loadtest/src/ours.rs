@@ -163,6 +163,7 @@ pub(crate) fn options(threads: usize) -> compere::model::LoadOptions {
         threads: Some(threads),
         kv_bytes: 256 << 20,
         max_context: Some(4096),
+        quantise: None,
     }
 }
 

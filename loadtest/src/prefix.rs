@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use compere::engine::paged::{self, PagedEngine};
-use compere::engine::{Engine, GenerateRequest, Priority, Sampling, TokenEvent};
+use compere::engine::{Engine, GenerateRequest, TokenEvent};
 use compere::telemetry::EngineStats;
 use compere::tokenizer::Tokenizer;
 
@@ -59,10 +59,7 @@ fn first_token_seconds(engine: &PagedEngine, prompt: Vec<u32>) -> Result<f64, Fa
     let mut stream = engine.generate(GenerateRequest {
         prompt,
         max_tokens: Some(1),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        priority: Priority::Normal,
-        deadline: None,
+        ..GenerateRequest::default()
     })?;
     while let Some(event) = stream.blocking_next() {
         if let TokenEvent::Finished(finish) = event {

@@ -7,10 +7,11 @@ use super::Failure;
 use crate::app::{self, Speaker};
 use crate::cli::ChatArgs;
 use crate::config;
-use crate::engine::{FinishReason, Sampling};
+use crate::engine::{FinishReason, GenerateRequest, Sampling};
 use crate::telemetry::{EngineStats, Metrics};
 use crate::template::Message;
-use crate::turn::chat::{ChatEvent, ChatRequest, chat};
+use crate::turn::chat::{ChatRequest, chat};
+use crate::turn::completion::CompletionEvent;
 
 pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     let config = config::load(&args.config)?;
@@ -51,24 +52,28 @@ async fn answer(
 ) -> Result<String, Failure> {
     let request = ChatRequest {
         messages: messages.to_vec(),
-        max_tokens: Some(args.max_tokens),
-        sampling: Sampling {
-            temperature: args.temperature,
-            ..Sampling::default()
+        n: 1,
+        options: GenerateRequest {
+            max_tokens: Some(args.max_tokens),
+            sampling: Sampling {
+                temperature: args.temperature,
+                ..Sampling::default()
+            },
+            ..GenerateRequest::default()
         },
-        ..ChatRequest::default()
     };
     let mut stream = chat(&speaker.model, metrics, request)?;
     let mut answer = String::new();
     while let Some(event) = stream.next().await {
         match event {
-            ChatEvent::Delta(text) => {
+            CompletionEvent::Prompt { .. } => {}
+            CompletionEvent::Text { text, .. } => {
                 let mut out = io::stdout();
                 out.write_all(text.as_bytes())?;
                 out.flush()?;
                 answer.push_str(&text);
             }
-            ChatEvent::Finished(finish) => {
+            CompletionEvent::Finished { finish, .. } => {
                 writeln!(io::stdout())?;
                 if let FinishReason::Error(reason) = finish.reason {
                     return Err(reason.into());
@@ -88,8 +93,5 @@ fn prompt() -> io::Result<()> {
 }
 
 fn message(role: &str, content: &str) -> Message {
-    Message {
-        role: role.to_owned(),
-        content: content.to_owned(),
-    }
+    Message::new(role, content)
 }

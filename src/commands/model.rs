@@ -1,10 +1,10 @@
-//! `compere model`: fetches a model into the cache, or describes a model file.
+//! `compere model`: fetches a model into the cache, or describes one.
 
 use super::Failure;
 use crate::app;
 use crate::cli::ModelCommand;
 use crate::config;
-use crate::model::gguf;
+use crate::model;
 
 pub(super) fn run(command: &ModelCommand) -> Result<(), Failure> {
     match command {
@@ -13,7 +13,7 @@ pub(super) fn run(command: &ModelCommand) -> Result<(), Failure> {
             println!("{}", app::fetch_model(&config.model)?.display());
         }
         ModelCommand::Inspect { path } => {
-            print!("{}", gguf::describe(&gguf::GgufFile::open(path)?))
+            print!("{}", model::describe(path)?)
         }
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! The border between turns and whatever generates tokens: one trait, plain requests, a stream of events.
 //! Turns and HTTP know only this file; which engine stands behind it is the composition root's choice.
 
+mod logprobs;
 pub mod paged;
+mod sampling;
 mod stream;
 
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::tokenizer::{TokenId, Tokenizer};
 
+pub use logprobs::{MAX_TOP_LOGPROBS, TokenLogprob, TopTokens};
+pub use sampling::{Sampling, SamplingError};
 pub use stream::{StreamSender, TokenStream, stream_channel};
 
 /// Generates text for token prompts. Implementations are shared by every request.
@@ -18,6 +22,22 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// What can never run, or does not fit the queue now, is refused here and never queued.
     fn generate(&self, request: GenerateRequest) -> Result<TokenStream, SubmitError>;
+
+    /// As [`Engine::generate`], with `n` alternative continuations that share the prompt's KV: one stream for each, in
+    /// the order of the choices, which differ by what they draw. They are one request: all are accepted or none, in one
+    /// place of the queue. Dropping one stream ends that choice only.
+    ///
+    /// # Errors
+    /// As [`Engine::generate`]; also an `n` that is not from 1 to [`MAX_CHOICES`], or more than this engine can.
+    fn choices(&self, request: GenerateRequest, n: usize) -> Result<Vec<TokenStream>, SubmitError> {
+        if n == 1 {
+            return Ok(vec![self.generate(request)?]);
+        }
+        Err(SubmitError::Invalid {
+            field: "n",
+            reason: "this engine gives one choice".to_owned(),
+        })
+    }
 
     /// Computes the KV of `prompt` at low priority and keeps it resident until [`Engine::unpin`].
     ///
@@ -38,114 +58,36 @@ pub trait Engine: Send + Sync {
     fn tokenizer(&self) -> Arc<Tokenizer>;
 }
 
-/// One generation: a prompt and how to continue it.
-#[derive(Clone, Debug)]
+/// Most choices of one request.
+pub const MAX_CHOICES: usize = 8;
+
+/// One generation: a prompt and how to continue it. The default continues nothing: a prompt must be given.
+#[derive(Clone, Debug, Default)]
 pub struct GenerateRequest {
     /// Token ids of the whole prompt; not empty.
     pub prompt: Vec<TokenId>,
-    /// Most tokens to generate, at least 1; `None` is what the context leaves.
+    /// Most tokens to generate, at least 1; `None` is what the context leaves. 0 is only for a prompt that is to be
+    /// scored and not continued: with `prompt_logprobs`.
     pub max_tokens: Option<usize>,
     /// How the next token is chosen.
     pub sampling: Sampling,
     /// Texts that end generation; never part of the output. Each non-empty.
     pub stop: Vec<String>,
+    /// Tokens that end generation as the model's own end token does; not part of the output's text.
+    pub stop_token_ids: Vec<TokenId>,
+    /// Whether generation goes on after the model's own end tokens.
+    pub ignore_eos: bool,
+    /// So many tokens are none that ends generation, and their text is not searched for `stop`; at most `max_tokens`.
+    pub min_tokens: usize,
+    /// Gives the log-probability of each generated token and of so many most likely ones in its place, up to
+    /// [`MAX_TOP_LOGPROBS`].
+    pub logprobs: Option<usize>,
+    /// As `logprobs`, for the prompt's tokens from the second on. Costs the prompt's hits in the prefix cache.
+    pub prompt_logprobs: Option<usize>,
     /// Who goes first when not everybody can.
     pub priority: Priority,
     /// The sequence is ended when this passes: before prefill if still queued, else with what there is.
     pub deadline: Option<Instant>,
-}
-
-/// Sampling parameters, validated by [`Sampling::validate`]; the default is greedy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sampling {
-    /// 0 is greedy, up to 2.
-    pub temperature: f32,
-    /// Keep the k most likely tokens; 0 keeps all.
-    pub top_k: usize,
-    /// Keep the smallest set of tokens whose probability reaches this, above 0 up to 1.
-    pub top_p: f32,
-    /// Drop tokens less likely than this share of the most likely one, 0 to 1.
-    pub min_p: f32,
-    /// Divides (multiplies, when negative) the logits of tokens seen in prompt or output; above 0 up to 10, 1 is off.
-    pub repetition_penalty: f32,
-    /// Subtracted from the logits of tokens in the output, -2 to 2.
-    pub presence_penalty: f32,
-    /// Subtracted once per occurrence in the output, -2 to 2.
-    pub frequency_penalty: f32,
-    /// Draws depend only on (seed, choice, position).
-    pub seed: u64,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            repetition_penalty: 1.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-            seed: 0,
-        }
-    }
-}
-
-/// A sampling parameter outside its range.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{field} must be {expected}")]
-pub struct SamplingError {
-    /// The field's name as callers spell it.
-    pub field: &'static str,
-    /// The accepted range in words.
-    pub expected: &'static str,
-}
-
-impl Sampling {
-    /// Checks every field's range; NaN is in no range.
-    ///
-    /// # Errors
-    /// Names the first field that is outside.
-    pub fn validate(&self) -> Result<(), SamplingError> {
-        let checks = [
-            (
-                "temperature",
-                (0.0..=2.0).contains(&self.temperature),
-                "a number from 0 to 2",
-            ),
-            (
-                "top_p",
-                self.top_p > 0.0 && self.top_p <= 1.0,
-                "a number above 0 and up to 1",
-            ),
-            (
-                "min_p",
-                (0.0..=1.0).contains(&self.min_p),
-                "a number from 0 to 1",
-            ),
-            (
-                "repetition_penalty",
-                self.repetition_penalty > 0.0 && self.repetition_penalty <= 10.0,
-                "a number above 0 and up to 10",
-            ),
-            (
-                "presence_penalty",
-                (-2.0..=2.0).contains(&self.presence_penalty),
-                "a number from -2 to 2",
-            ),
-            (
-                "frequency_penalty",
-                (-2.0..=2.0).contains(&self.frequency_penalty),
-                "a number from -2 to 2",
-            ),
-        ];
-        for (field, ok, expected) in checks {
-            if !ok {
-                return Err(SamplingError { field, expected });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Order of service; within one priority, the earlier deadline and then the earlier arrival goes first.
@@ -163,8 +105,20 @@ pub enum Priority {
 /// What a stream yields, in order; exactly one `Finished` ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenEvent {
+    /// The prompt's log-probabilities, where `prompt_logprobs` asks for them: one for each token from the second on.
+    /// Comes once, before any text.
+    Prompt(Vec<TokenLogprob>),
     /// Text that is final: valid UTF-8, no part of a stop string, no control token. May cover several tokens.
     Text(String),
+    /// In the place of `Text`, where `logprobs` asks for them: text and the log-probabilities of tokens that it
+    /// completes. A token comes with its last character, so one event's tokens need not spell its text; all of them
+    /// spell all of it, but for a token that a stop text cuts, which has no entry. What ends generation has none.
+    Scored {
+        /// As in `Text`; empty where tokens have no text of their own.
+        text: String,
+        /// In the order of generation.
+        tokens: Vec<TokenLogprob>,
+    },
     /// The end.
     Finished(Finish),
 }

@@ -1,5 +1,7 @@
 //! The channel between the engine thread and one request: the sender never blocks, dropping the receiver cancels.
 
+use std::task::{Context, Poll};
+
 use tokio::sync::mpsc;
 
 use super::{Finish, FinishReason, Timings, TokenEvent, Usage};
@@ -59,6 +61,15 @@ impl TokenStream {
         }
         let event = self.receiver.recv().await;
         Some(self.settle(event))
+    }
+
+    /// As [`TokenStream::next`], for callers that wait for several streams at once.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TokenEvent>> {
+        if self.finished {
+            return Poll::Ready(None);
+        }
+        let event = self.receiver.poll_recv(cx);
+        event.map(|event| Some(self.settle(event)))
     }
 
     /// As [`TokenStream::next`], for callers outside an async runtime.

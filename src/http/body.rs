@@ -89,13 +89,15 @@ async fn read(request: Request, limits: &Limits) -> Result<Vec<u8>, ApiError> {
         let message = format!("the body is larger than {} bytes", limits.body_bytes);
         ApiError::new(Code::BodyTooLarge, message)
     };
-    // Who asks before sending is answered before sending.
-    let asks_first = request.headers().contains_key(header::EXPECT);
-    let declared = declared_length(request.headers());
-    if asks_first && declared > Some(limits.body_bytes as u64) {
+    let time = Duration::from_millis(limits.body_read_ms);
+    // Who says that too much will come is answered before it does.
+    if declared_length(request.headers()) > Some(limits.body_bytes as u64) {
+        // Who waits for an answer before sending will not send.
+        if !request.headers().contains_key(header::EXPECT) {
+            swallow(request.into_body(), time);
+        }
         return Err(too_large());
     }
-    let time = Duration::from_millis(limits.body_read_ms);
     match timeout(time, collect(request.into_body(), limits.body_bytes)).await {
         Ok(Ok(Some(bytes))) => Ok(bytes),
         Ok(Ok(None)) => Err(too_large()),
@@ -108,6 +110,13 @@ async fn read(request: Request, limits: &Limits) -> Result<Vec<u8>, ApiError> {
             Err(ApiError::new(Code::RequestTimeout, message))
         }
     }
+}
+
+/// Reads what is on its way beside the answer, so that its sender can take the answer first or last; more of it, or
+/// slower, and the connection ends.
+fn swallow(body: Body, time: Duration) {
+    // Both ends of it are the same to who was answered.
+    tokio::spawn(timeout(time, collect(body, 0)));
 }
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {

@@ -155,17 +155,24 @@ impl ApiError {
 
 impl From<RejectionCause> for ApiError {
     fn from(cause: RejectionCause) -> Self {
+        Self::rejected(cause, "messages")
+    }
+}
+
+impl ApiError {
+    /// Why the engine or the template did not take a request whose prompt is the member `prompt_field`.
+    pub(super) fn rejected(cause: RejectionCause, prompt_field: &str) -> Self {
         let message = cause.to_string();
         match cause {
             RejectionCause::Template(TemplateError::Refused(_)) => {
-                Self::new(Code::InvalidParameter, message).at("messages")
+                Self::new(Code::InvalidParameter, message).at(prompt_field)
             }
             RejectionCause::Template(_) => Self::new(Code::Internal, message),
             RejectionCause::Submit(SubmitError::ContextLength { prompt, limit, .. }) => {
                 let field = if prompt < limit {
                     "max_tokens"
                 } else {
-                    "messages"
+                    prompt_field
                 };
                 Self::new(Code::ContextLengthExceeded, message).at(field)
             }

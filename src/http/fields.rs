@@ -47,6 +47,11 @@ impl Fields {
         self.map.shift_remove(name).filter(|value| !value.is_null())
     }
 
+    /// Whether field `name` is there, and not null.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
     /// A string of any length.
     pub(super) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
         match self.take(name) {
@@ -110,6 +115,26 @@ impl Fields {
                 Err(self.invalid(name, &expected))
             }
         }
+    }
+
+    /// An integer from `least` to `most`.
+    pub(super) fn count(
+        &mut self,
+        name: &str,
+        least: i64,
+        most: usize,
+    ) -> Result<Option<usize>, ApiError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let count = self.integer(name, least..=most)?;
+        Ok(count.and_then(|count| usize::try_from(count).ok()))
+    }
+
+    /// Every field that was not taken: its path, name and value.
+    pub(super) fn into_items(mut self) -> Vec<(String, String, Value)> {
+        let items = std::mem::take(&mut self.map).into_iter();
+        items
+            .map(|(name, value)| (self.path(&name), name, value))
+            .collect()
     }
 
     /// An object, to be taken apart in turn; an absent one is empty.

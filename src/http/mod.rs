@@ -3,10 +3,12 @@
 mod avatar;
 mod body;
 mod chat;
+mod completions;
 mod config;
 mod connections;
 mod error;
 mod fields;
+mod generation;
 mod health;
 mod ids;
 mod json;
@@ -16,6 +18,7 @@ mod server;
 mod socket;
 mod sse;
 mod stall;
+mod tokens;
 mod wire;
 
 use std::sync::{Arc, OnceLock};
@@ -91,8 +94,11 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/avatar/respond", post(avatar::respond))
         .route("/v1/avatar/responses/{id}/cancel", post(avatar::cancel))
         .route("/v1/chat/completions", post(chat::completions))
+        .route("/v1/completions", post(completions::complete))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/detokenize", post(tokens::detokenize))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::quantise::Quantise;
+
 /// Settings of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The id of a manifest, or the path of a GGUF file.
+    /// The id of a manifest, or the path of a GGUF file or of a folder with safetensors.
     pub model: String,
     /// The folder of manifests, one TOML file a model.
     pub manifests: PathBuf,
@@ -20,6 +22,8 @@ pub struct Config {
     pub kv_cache_mb: usize,
     /// Most tokens of one sequence; the default is the model's own context.
     pub max_context: Option<usize>,
+    /// What matrices of floats become when they are loaded; the default is what the manifest says, else nothing else.
+    pub quantise: Option<Quantise>,
 }
 
 impl Default for Config {
@@ -31,6 +35,7 @@ impl Default for Config {
             threads: None,
             kv_cache_mb: 512,
             max_context: None,
+            quantise: None,
         }
     }
 }

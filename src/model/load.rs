@@ -4,11 +4,19 @@ use std::path::Path;
 
 use compere_cpu::{Isa, KvCache, KvShape, OutOfMemory, Pool};
 
+use super::checkpoint::Checkpoint;
 use super::decoder::{Decoder, DecoderSpec};
-use super::gguf::{Fault, GgufFile, ModelFileError};
+use super::gguf::{self, Fault, GgufFile, ModelFileError};
+use super::quantise::{Quantise, Quantised};
 use super::runner::CpuRunner;
+use super::safetensors::{self, SafetensorsModel};
 use super::weights::Weights;
 use crate::tokenizer::TokenizerParts;
+
+/// Most compute threads: more than any machine has use for, and few enough that all can be started.
+const MAX_THREADS: usize = 1024;
+/// A token of prompt and one of answer.
+const MIN_CONTEXT: usize = 2;
 
 /// How to run a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +27,8 @@ pub struct LoadOptions {
     pub kv_bytes: usize,
     /// Most positions of one sequence; `None` is what the model was made for.
     pub max_context: Option<usize>,
+    /// What matrices of floats become; `None` leaves them as they are stored.
+    pub quantise: Option<Quantise>,
 }
 
 impl Default for LoadOptions {
@@ -27,6 +37,7 @@ impl Default for LoadOptions {
             threads: None,
             kv_bytes: 256 << 20,
             max_context: None,
+            quantise: None,
         }
     }
 }
@@ -76,15 +87,34 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<LoadedModel, ModelErro
     load_on(Isa::best(), path, options)
 }
 
+/// Describes the model at `path` for people, one fact a line.
+///
+/// # Errors
+/// Names the file and the field that is missing, malformed or not supported.
+pub fn describe(path: &Path) -> Result<String, ModelFileError> {
+    Ok(match Opened::open(path)? {
+        Opened::Gguf(file) => gguf::describe(&file),
+        Opened::Safetensors(model) => safetensors::describe(&model),
+    })
+}
+
 /// [`load`] for given instructions, to compare them.
 pub(crate) fn load_on(
     isa: Isa,
     path: &Path,
     options: &LoadOptions,
 ) -> Result<LoadedModel, ModelError> {
-    let file = GgufFile::open(path)?;
-    let spec = DecoderSpec::read(&file)?;
-    let tokenizer = file.tokenizer_parts()?;
+    let opened = Opened::open(path)?;
+    let quantised;
+    let file = match options.quantise {
+        None => opened.checkpoint(),
+        Some(quantise) => {
+            quantised = Quantised::new(opened.checkpoint(), quantise)?;
+            &quantised
+        }
+    };
+    let spec = DecoderSpec::read(file)?;
+    let (tokenizer, chat_template) = opened.vocabulary()?;
     if tokenizer.tokens.len() > spec.vocab {
         let reason = format!(
             "{} rows for a vocabulary of {}",
@@ -95,27 +125,67 @@ pub(crate) fn load_on(
             .error("token_embd.weight", Fault::Invalid(reason))
             .into());
     }
-    let max_context = context(&spec, options)?;
-    let cache = KvCache::new(shape(&spec), blocks(&spec, options)?)?;
-    if options.threads == Some(0) {
-        return Err(ModelError::Option {
-            option: "threads",
-            reason: "0 threads compute nothing".to_owned(),
-        });
-    }
-    let threads = options
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let mut pool = Pool::new(threads).map_err(ModelError::Threads)?;
-    let weights = Weights::read(&file, &spec, &mut pool)?;
-    let decoder = Decoder::new(spec.clone(), weights, isa);
+    let name = file.metadata().info("general.name");
     Ok(LoadedModel {
-        runner: CpuRunner::new(decoder, cache, pool, max_context),
+        runner: runner(isa, file, &spec, options)?,
         tokenizer,
-        chat_template: file.chat_template().map(str::to_owned),
-        name: file.name().map_or_else(|| file_name(path), str::to_owned),
+        chat_template,
+        name: name.map_or_else(|| file_name(path), str::to_owned),
         spec,
     })
+}
+
+/// A model's files in either format.
+enum Opened {
+    Gguf(GgufFile),
+    Safetensors(Box<SafetensorsModel>),
+}
+
+impl Opened {
+    /// A folder and a file that ends so are safetensors, anything else is GGUF.
+    fn open(path: &Path) -> Result<Self, ModelFileError> {
+        let ending = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"));
+        if ending || path.is_dir() {
+            return Ok(Self::Safetensors(Box::new(SafetensorsModel::open(path)?)));
+        }
+        Ok(Self::Gguf(GgufFile::open(path)?))
+    }
+
+    fn checkpoint(&self) -> &dyn Checkpoint {
+        match self {
+            Self::Gguf(file) => file,
+            Self::Safetensors(model) => model.as_ref(),
+        }
+    }
+
+    /// The vocabulary and the chat template.
+    fn vocabulary(&self) -> Result<(TokenizerParts, Option<String>), ModelFileError> {
+        match self {
+            Self::Gguf(file) => Ok((
+                file.tokenizer_parts()?,
+                file.chat_template().map(str::to_owned),
+            )),
+            Self::Safetensors(model) => model.vocabulary(),
+        }
+    }
+}
+
+/// Reads the weights and puts the runner together.
+pub(crate) fn runner(
+    isa: Isa,
+    file: &dyn Checkpoint,
+    spec: &DecoderSpec,
+    options: &LoadOptions,
+) -> Result<CpuRunner, ModelError> {
+    let max_context = context(spec, options)?;
+    let cache = KvCache::new(shape(spec), blocks(spec, options)?)?;
+    let threads = threads(options)?;
+    let mut pool = Pool::new(threads).map_err(ModelError::Threads)?;
+    let weights = Weights::read(file, spec, &mut pool)?;
+    let decoder = Decoder::new(spec.clone(), weights, isa);
+    Ok(CpuRunner::new(decoder, cache, pool, max_context))
 }
 
 fn shape(spec: &DecoderSpec) -> KvShape {
@@ -126,15 +196,29 @@ fn shape(spec: &DecoderSpec) -> KvShape {
     }
 }
 
+fn threads(options: &LoadOptions) -> Result<usize, ModelError> {
+    let Some(threads) = options.threads else {
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        return Ok(machine.min(MAX_THREADS));
+    };
+    if (1..=MAX_THREADS).contains(&threads) {
+        return Ok(threads);
+    }
+    Err(ModelError::Option {
+        option: "threads",
+        reason: format!("{threads} is not from 1 to {MAX_THREADS}"),
+    })
+}
+
 fn context(spec: &DecoderSpec, options: &LoadOptions) -> Result<usize, ModelError> {
     let wanted = options.max_context.unwrap_or(spec.context);
-    if (1..=spec.context).contains(&wanted) {
+    if (MIN_CONTEXT..=spec.context).contains(&wanted) {
         return Ok(wanted);
     }
     Err(ModelError::Option {
         option: "max_context",
         reason: format!(
-            "{wanted} is not from 1 to {}, the model's context",
+            "{wanted} is not from {MIN_CONTEXT} to {}, the model's context",
             spec.context
         ),
     })

@@ -1,11 +1,15 @@
 //! Models: their files, weights and the decoder.
 
+pub mod checkpoint;
 pub mod fetch;
 pub mod gguf;
+pub mod quantise;
+pub mod safetensors;
 pub mod spec;
 
 mod config;
 mod decoder;
+mod float;
 mod load;
 mod runner;
 #[cfg(test)]
@@ -13,6 +17,7 @@ mod tests;
 mod weights;
 
 pub use config::Config;
-pub use decoder::DecoderSpec;
-pub use load::{LoadOptions, LoadedModel, ModelError, load};
+pub use decoder::{Activation, DecoderSpec, Pairs, RopeScaling, RopeSpec, Sliding};
+pub use load::{LoadOptions, LoadedModel, ModelError, describe, load};
+pub use quantise::Quantise;
 pub use runner::CpuRunner;

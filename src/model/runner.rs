@@ -1,6 +1,6 @@
 //! The CPU's [`ModelRunner`]: a decoder, its KV memory and its threads.
 
-use compere_cpu::{AttentionPlan, BLOCK_TOKENS, KvCache, Pool};
+use compere_cpu::{AttentionPlan, BLOCK_TOKENS, KvCache, Pool, Work};
 
 use super::decoder::{Decoder, Step};
 use crate::engine::paged::batch::Batch;
@@ -87,16 +87,20 @@ impl CpuRunner {
         if let Some(row) = batch.logit_rows.iter().find(|&&row| row >= rows) {
             return fault(format!("logits of row {row} in a batch of {rows} rows"));
         }
+        if !batch.logit_rows.is_sorted_by(|a, b| a < b) {
+            return fault("the rows whose logits are wanted are not ascending".to_owned());
+        }
         let spec = self.decoder.spec();
-        let group = spec.heads / spec.kv_heads;
+        let work = Work {
+            heads: spec.kv_heads,
+            group: spec.heads / spec.kv_heads,
+            threads: self.pool.threads(),
+        };
         self.plan
-            .finish(
-                self.cache.blocks(),
-                spec.kv_heads,
-                group,
-                self.pool.threads(),
-            )
-            .map_err(|error| RunnerError(error.to_string()))
+            .finish(self.cache.blocks(), work)
+            .map_err(|error| RunnerError(error.to_string()))?;
+        self.plan.want(&batch.logit_rows, work);
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 
@@ -39,7 +40,7 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The level cannot be read.
-    #[error("log level {level:?}: {reason}")]
+    #[error("telemetry.level {level:?}: {reason}")]
     Level {
         /// As configured.
         level: String,
@@ -53,12 +54,23 @@ pub enum LoggingError {
 
 impl Config {
     fn filter(&self) -> Result<EnvFilter, LoggingError> {
+        let refused = |reason: String| LoggingError::Level {
+            level: self.level.clone(),
+            reason,
+        };
+        // The filter takes any other word for the name of a module of which everything is to be logged.
+        let words = self.level.split(',');
+        let mut bare = words.filter(|word| !word.contains(['=', '[', ']', '{', '}']));
+        if let Some(word) =
+            bare.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err())
+        {
+            return Err(refused(format!(
+                "{word:?} is not error, warn, info, debug, trace, off, or a directive such as compere::http=debug"
+            )));
+        }
         EnvFilter::builder()
             .parse(&self.level)
-            .map_err(|error| LoggingError::Level {
-                level: self.level.clone(),
-                reason: error.to_string(),
-            })
+            .map_err(|error| refused(error.to_string()))
     }
 }
 
@@ -159,12 +171,36 @@ mod tests {
 
     #[test]
     fn a_level_that_cannot_be_read_is_refused_by_name() {
-        let config = Config {
-            level: "compere=loud".to_owned(),
-            ..Config::default()
+        let filter = |level: &str| {
+            let level = level.to_owned();
+            let format = Format::Text;
+            Config { format, level }.filter()
         };
-        let error = config.filter().unwrap_err();
-        assert!(error.to_string().contains("compere=loud"), "{error}");
+        for bad in [
+            "compere=loud",
+            "zzz",
+            "info,zzz",
+            "compere::http",
+            "",
+            "info,,debug",
+            "1.5",
+        ] {
+            let error = filter(bad).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("telemetry.level {bad:?}")),
+                "{error}"
+            );
+        }
+        for good in [
+            "info",
+            "WARN",
+            "off",
+            "info,compere::http=debug",
+            "compere=trace",
+            "info,compere[turn{id=7,room=1}]=debug",
+        ] {
+            filter(good).unwrap();
+        }
     }
 
     #[test]

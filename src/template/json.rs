@@ -5,6 +5,7 @@ use std::fmt::Write;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use super::marks::{NEVER, UNASSIGNED};
 use super::{limits, spelled};
 
 /// Widest indent.
@@ -74,6 +75,11 @@ fn separators(value: Option<Value>) -> Result<Option<(String, String)>, Error> {
     }
 }
 
+/// Whether it may be a mark, which has to come out of the rendering as it went in.
+fn is_mark(c: char) -> bool {
+    NEVER.contains(&c) || (UNASSIGNED.contains(&c) && c < '\u{E0000}')
+}
+
 fn invalid(reason: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
@@ -124,7 +130,7 @@ impl Writer {
                 '\u{8}' => self.text.push_str("\\b"),
                 '\u{c}' => self.text.push_str("\\f"),
                 '\0'..='\u{1f}' => self.push(format_args!("\\u{:04x}", u32::from(c))),
-                _ if self.style.ascii && !c.is_ascii() => {
+                _ if self.style.ascii && !c.is_ascii() && !is_mark(c) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         self.push(format_args!("\\u{unit:04x}"));
                     }

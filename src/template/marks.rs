@@ -9,6 +9,7 @@
 //! All marks are characters that occur neither in the conversation nor in the template.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use crate::tokenizer::Tokenizer;
 
@@ -181,11 +182,14 @@ impl<'a> Marks<'a> {
     }
 }
 
+/// Characters that Unicode says never are in a text.
+pub(super) const NEVER: RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
+/// The planes without assignments, and all after them.
+pub(super) const UNASSIGNED: RangeInclusive<char> = '\u{40000}'..='\u{10FFFD}';
+
 /// Characters that no text holds: those that Unicode says never are in a text, then all from the planes without
 /// assignments on.
 fn unused<'t>(texts: impl Iterator<Item = &'t str> + Clone) -> impl Iterator<Item = char> {
-    const NEVER: std::ops::RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
-    const UNASSIGNED: std::ops::RangeInclusive<char> = '\u{40000}'..='\u{10FFFD}';
     let is_candidate = |c: &char| NEVER.contains(c) || UNASSIGNED.contains(c);
     let used: HashSet<char> = texts.flat_map(str::chars).filter(is_candidate).collect();
     NEVER.chain(UNASSIGNED).filter(move |c| !used.contains(c))

@@ -10,6 +10,7 @@ mod growth;
 mod json;
 mod limits;
 mod marks;
+mod message;
 mod operands;
 mod operators;
 mod prompt;
@@ -17,6 +18,8 @@ mod source;
 mod spelled;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tool_tests;
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -27,15 +30,9 @@ use crate::tokenizer::{TokenId, Tokenizer};
 use functions::Refusal;
 use limits::Page;
 use marks::{Cutter, Marks};
+use message::{protect, protect_tools, protect_variables};
 
-/// One message of a conversation.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Message {
-    /// `system`, `user` or `assistant`.
-    pub role: String,
-    /// What was said.
-    pub content: String,
-}
+pub use message::{ArgumentsError, Conversation, Message, ToolCall};
 
 /// A rendered prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,21 +79,10 @@ pub enum TemplateError {
     },
 }
 
-/// Roles that the published templates know. They are names of the protocol, not content: templates compare them, and
-/// some spell control tokens with them.
-const ROLES: [&str; 8] = [
-    "system",
-    "developer",
-    "user",
-    "assistant",
-    "model",
-    "tool",
-    "function",
-    "ipython",
-];
-
-/// The only template of an environment.
+/// The template of ordinary conversations, and of all where there is no other.
 const NAME: &str = "chat";
+/// The template of conversations with tools.
+const TOOL_USE: &str = "tool_use";
 
 /// A compiled chat template.
 #[derive(Debug)]
@@ -113,39 +99,64 @@ impl ChatTemplate {
     /// # Errors
     /// [`TemplateError::Syntax`], and [`TemplateError::Render`] for a template that fails on every conversation.
     pub fn new(source: &str, tokenizer: Arc<Tokenizer>) -> Result<Self, TemplateError> {
+        let mut template = Self {
+            cutter: Cutter::new(&tokenizer),
+            tokenizer,
+            env: functions::environment(),
+            source: String::new(),
+        };
+        template.add(NAME, source)?;
+        template.try_out(&[])?;
+        Ok(template)
+    }
+
+    /// Compiles another template, for conversations with tools, as some models publish one beside the first.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::new`].
+    pub fn with_tool_use(mut self, source: &str) -> Result<Self, TemplateError> {
+        self.add(TOOL_USE, source)?;
+        let function = serde_json::json!({"name": "f", "description": "does it", "parameters": {"type": "object", "properties": {}}});
+        self.try_out(&[serde_json::json!({"type": "function", "function": function})])?;
+        Ok(self)
+    }
+
+    fn add(&mut self, name: &'static str, source: &str) -> Result<(), TemplateError> {
         if source.len() > limits::SOURCE {
             return Err(TemplateError::Syntax {
                 line: 1,
                 reason: format!("{} bytes are more than {}", source.len(), limits::SOURCE),
             });
         }
-        let mut env = functions::environment();
-        env.set_fuel(Some(limits::steps(source)));
-        env.add_template_owned(NAME, source::rewrite(source))
+        self.env
+            .add_template_owned(name, source::rewrite(source))
             .map_err(|error| fault(&error, str::to_owned))?;
-        let template = Self {
-            cutter: Cutter::new(&tokenizer),
-            tokenizer,
-            env,
-            source: source.to_owned(),
-        };
-        template.try_out()?;
-        Ok(template)
+        self.source.push_str(source);
+        // By the longer one, since each step may write a whole source.
+        let steps = limits::steps(source);
+        let steps = self.env.fuel().map_or(steps, |others| others.min(steps));
+        self.env.set_fuel(Some(steps));
+        Ok(())
     }
 
     /// Fails if every plain conversation fails; one that is refused shows that the template works.
-    fn try_out(&self) -> Result<(), TemplateError> {
+    fn try_out(&self, tools: &[serde_json::Value]) -> Result<(), TemplateError> {
         let mut first = None;
         for roles in [
             &["user"][..],
             &["system", "user"],
             &["user", "assistant", "user"],
         ] {
-            let message = |role: &&str| Message {
-                role: (*role).to_owned(),
-                content: "hello".to_owned(),
+            let messages: Vec<_> = roles
+                .iter()
+                .map(|role| Message::new(*role, "hello"))
+                .collect();
+            let conversation = Conversation {
+                messages: &messages,
+                tools,
+                variables: None,
             };
-            match self.render(&roles.iter().map(message).collect::<Vec<_>>()) {
+            match self.render_conversation(&conversation) {
                 Ok(_) | Err(TemplateError::Refused(_)) => return Ok(()),
                 Err(error) => first = first.or(Some(error)),
             }
@@ -153,27 +164,46 @@ impl ChatTemplate {
         first.map_or(Ok(()), Err)
     }
 
-    /// Renders a conversation and the start of the assistant's answer.
+    /// Renders messages and the start of the assistant's answer.
     ///
     /// # Errors
     /// [`TemplateError::Refused`] when the template rejects the messages, [`TemplateError::Render`] otherwise.
     pub fn render(&self, messages: &[Message]) -> Result<Prompt, TemplateError> {
-        let texts = messages
-            .iter()
-            .flat_map(|message| [message.role.as_str(), &message.content]);
+        self.render_conversation(&Conversation {
+            messages,
+            ..Conversation::default()
+        })
+    }
+
+    /// Renders a conversation, with tools where there are some, and the start of the assistant's answer.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`].
+    pub fn render_conversation(
+        &self,
+        conversation: &Conversation<'_>,
+    ) -> Result<Prompt, TemplateError> {
+        let texts = conversation.texts();
+        let texts = texts.iter().map(String::as_str);
         let marks = Marks::new(&self.cutter, texts.chain([self.source.as_str()]));
-        let cut: Vec<Message> = messages
+        let tools = protect_tools(&marks, conversation.tools);
+        let variables = conversation
+            .variables
+            .map(|more| protect_variables(&marks, more));
+        let cut: Vec<Message> = conversation
+            .messages
             .iter()
             .map(|message| protect(&marks, message))
             .collect();
         let edged = cut.iter().enumerate().map(|(index, message)| Message {
-            role: message.role.clone(),
             content: marks.edged(index, &message.content),
+            ..message.clone()
         });
-        let text = self.render_text(&marks, &cut)?;
+        let render =
+            |messages: &[Message]| self.render_text(&marks, messages, &tools, variables.as_ref());
+        let text = render(&cut)?;
         // The edges may mislead a template that looks at the first character of a content. Then they are not used.
-        let (same, edges) = self
-            .render_text(&marks, &edged.collect::<Vec<_>>())
+        let (same, edges) = render(&edged.collect::<Vec<_>>())
             .map(|rendered| marks.take_edges(&rendered))
             .unwrap_or_default();
         let edges = if same == text { edges } else { Vec::new() };
@@ -184,20 +214,28 @@ impl ChatTemplate {
         &self,
         marks: &Marks<'_>,
         messages: &[Message],
+        tools: &[serde_json::Value],
+        variables: Option<&serde_json::Map<String, serde_json::Value>>,
     ) -> Result<String, TemplateError> {
+        let no_tools = Value::from(());
         let context = context! {
             messages => messages,
-            tools => Value::from(()),
+            tools => if tools.is_empty() { no_tools } else { Value::from_serialize(tools) },
             documents => Value::from(()),
             add_generation_prompt => true,
             bos_token => self.tokenizer.bos_spelling(),
             eos_token => self.tokenizer.eos_spelling(),
+            ..variables.map_or_else(|| context! {}, Value::from_serialize)
+        };
+        let tool_use = (!tools.is_empty()).then(|| self.env.get_template(TOOL_USE).ok());
+        let template = match tool_use.flatten() {
+            Some(template) => template,
+            None => self
+                .env
+                .get_template(NAME)
+                .map_err(|error| fault(&error, str::to_owned))?,
         };
         let mut page = Page::default();
-        let template = self
-            .env
-            .get_template(NAME)
-            .map_err(|error| fault(&error, str::to_owned))?;
         template
             .render_captured_to(context, &mut page)
             .map_err(|error| fault(&error, |text| marks.clean_all(text)))?;
@@ -211,19 +249,6 @@ impl ChatTemplate {
     #[must_use]
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
-    }
-}
-
-/// A message that can spell no added token.
-fn protect(marks: &Marks<'_>, message: &Message) -> Message {
-    let role = if ROLES.contains(&message.role.as_str()) {
-        message.role.clone()
-    } else {
-        marks.cut(&message.role)
-    };
-    Message {
-        role,
-        content: marks.cut(&message.content),
     }
 }
 

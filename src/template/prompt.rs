@@ -49,8 +49,16 @@ impl Assembly<'_> {
     /// A stretch of ordinary text.
     fn ordinary(&mut self, start: usize, end: usize) {
         let clean = self.marks.clean(&self.text[start..end]);
-        let encoded = self.tokenizer.encode(&clean);
-        // Both are counted in bytes that have tokens, so that bytes without one shift nothing.
+        let encoded = if start == 0 {
+            self.tokenizer.encode(&clean)
+        } else {
+            self.tokenizer.encode_continued(&clean)
+        };
+        // Both are counted in bytes that have tokens, so that bytes without one shift nothing. What the tokens have
+        // more than the text is a space in front.
+        let bytes = |token: &TokenId| self.tokenizer.token_bytes(*token).len();
+        let all: usize = encoded.iter().map(bytes).sum();
+        let in_front = all.saturating_sub(self.tokenizer.encoded_len(&clean));
         let (mut from, mut edge_at) = (start, 0);
         let (mut token, mut token_at) = (0, 0);
         while let Some(edge) = self
@@ -63,8 +71,10 @@ impl Assembly<'_> {
                 .tokenizer
                 .encoded_len(&self.marks.clean(&self.text[from..to]));
             from = to;
-            while token_at < edge_at && token < encoded.len() {
-                token_at += self.tokenizer.token_bytes(encoded[token]).len();
+            // A content that nothing comes before begins with that space.
+            let wanted = if edge_at == 0 { 0 } else { in_front + edge_at };
+            while token_at < wanted && token < encoded.len() {
+                token_at += bytes(&encoded[token]);
                 token += 1;
             }
             self.places.push(self.tokens.len() + token);

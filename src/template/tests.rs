@@ -26,14 +26,11 @@ fn tokenizer(control: &[&str]) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::new(parts).unwrap())
 }
 
-fn user(content: &str) -> Message {
-    Message {
-        role: "user".to_owned(),
-        content: content.to_owned(),
-    }
+pub(super) fn user(content: &str) -> Message {
+    Message::new("user", content)
 }
 
-fn compile(source: &str) -> Result<ChatTemplate, TemplateError> {
+pub(super) fn compile(source: &str) -> Result<ChatTemplate, TemplateError> {
     ChatTemplate::new(source, tokenizer(&["<|a|>", "<think>", "@"]))
 }
 
@@ -153,7 +150,7 @@ fn a_refusal_carries_the_templates_own_sentence() {
     );
 }
 
-fn text_of(template: &ChatTemplate, messages: &[Message]) -> (String, usize) {
+pub(super) fn text_of(template: &ChatTemplate, messages: &[Message]) -> (String, usize) {
     let prompt = template.render(messages).unwrap();
     let control = |token: &&TokenId| template.tokenizer().token_bytes(**token).is_empty();
     let count = prompt.tokens.iter().filter(control).count();
@@ -197,10 +194,7 @@ fn no_content_completes_a_spelling_wherever_a_template_puts_it() {
             .iter()
             .flat_map(|role| pieces.iter().map(move |content| (role, content)))
         {
-            let message = Message {
-                role: (*role).to_owned(),
-                content: (*content).to_owned(),
-            };
+            let message = Message::new(*role, *content);
             let (text, control) = text_of(&template, &[message]);
             assert_eq!(
                 control, 0,
@@ -307,4 +301,55 @@ fn values_cannot_be_deep() {
             Err(error) => assert!(error.kind() != ErrorKind::SyntaxError, "{next}: {error:#}"),
         }
     }
+}
+
+/// Tokens of a vocabulary of pieces begin with a space that the text does not have; form C is shorter than the text.
+#[test]
+fn sections_are_right_where_tokens_are_longer_or_shorter_than_the_text() {
+    let letters = ('a'..='z').map(|c| (c.to_string(), 1));
+    let more = [
+        ("\u{2581}", 1),
+        ("\u{2581}hi", 1),
+        ("hi", 1),
+        ("<s>", 3),
+        ("\n", 1),
+    ];
+    let more = more.map(|(text, kind)| (text.to_owned(), kind));
+    let (tokens, kinds): (Vec<String>, Vec<i32>) = letters.chain(more).unzip();
+    let pieces = TokenizerParts {
+        model: "llama".to_owned(),
+        scores: vec![0.0; tokens.len()],
+        tokens,
+        kinds,
+        spaces: crate::tokenizer::Spaces {
+            prefix: crate::tokenizer::SpacePrefix::Segments,
+            strip: true,
+            ..Default::default()
+        },
+        ..TokenizerParts::default()
+    };
+    let pieces = Arc::new(Tokenizer::new(pieces).unwrap());
+    let source = "<s>{{ messages[0].content }}<s>x {{ messages[1].content }} y";
+    let section = |tokenizer: &Arc<Tokenizer>, contents: [&str; 2]| {
+        let template = ChatTemplate::new(source, Arc::clone(tokenizer));
+        let prompt = template.map(|template| template.render(&contents.map(user)).unwrap());
+        let prompt = prompt.unwrap();
+        let texts = prompt
+            .sections
+            .iter()
+            .map(|section| tokenizer.decode(&prompt.tokens[section.start..section.end]));
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(section(&pieces, ["hi", "abc"]), ["hi", "abc"]);
+    let parts = TokenizerParts {
+        model: "gpt2".to_owned(),
+        pre: "qwen2".to_owned(),
+        tokens: ["Ã", "©", "Ġ", "o", "k", "x", "y", "<s>"]
+            .map(str::to_owned)
+            .to_vec(),
+        kinds: vec![1, 1, 1, 1, 1, 1, 1, 3],
+        ..TokenizerParts::default()
+    };
+    let bytes = Arc::new(Tokenizer::new(parts).unwrap());
+    assert_eq!(section(&bytes, ["e\u{301}e\u{301}", "ok"]), ["éé", "ok"]);
 }

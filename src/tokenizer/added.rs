@@ -2,12 +2,19 @@
 
 use std::collections::HashMap;
 
+use super::tables::SPACE;
 use super::{TokenId, TokenizerParts};
 
+/// Kind of the token for what a vocabulary has no token for.
+pub(super) const UNKNOWN: i32 = 2;
 /// Kind of a token that has no text of its own.
 pub(super) const CONTROL: i32 = 3;
 /// Kind of a token that was added to a trained vocabulary.
 pub(super) const USER_DEFINED: i32 = 4;
+/// Kind of a token that no training text had.
+pub(super) const UNUSED: i32 = 5;
+/// Kind of a piece that is one byte.
+pub(super) const BYTE: i32 = 6;
 
 /// Whether a token of this kind is found by its spelling.
 pub(super) fn is_added(kind: i32) -> bool {
@@ -33,13 +40,25 @@ pub(super) struct Found {
 }
 
 impl Added {
-    /// Collects the added tokens; one without a spelling is never found.
+    /// Collects the added tokens; one without a spelling is never found. A user-defined piece is found as it is
+    /// written, with spaces.
     pub(super) fn new(parts: &TokenizerParts) -> Self {
-        let mut spellings: Vec<(String, TokenId)> = (0..)
+        let spelled = |spelling: &String, kind: i32| {
+            if kind == USER_DEFINED && parts.model == "llama" {
+                return spelling.replace(SPACE, " ");
+            }
+            spelling.clone()
+        };
+        let spellings = (0..)
             .zip(parts.tokens.iter().zip(&parts.kinds))
-            .filter(|(_, (spelling, kind))| is_added(**kind) && !spelling.is_empty())
-            .map(|(id, (spelling, _))| (spelling.clone(), id))
-            .collect();
+            .filter(|(_, (_, kind))| is_added(**kind))
+            .map(|(id, (spelling, &kind))| (spelled(spelling, kind), id));
+        Self::of(spellings.collect())
+    }
+
+    /// Those given.
+    pub(super) fn of(mut spellings: Vec<(String, TokenId)>) -> Self {
+        spellings.retain(|(spelling, _)| !spelling.is_empty());
         spellings.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         let mut by_first: HashMap<u8, Vec<usize>> = HashMap::new();
         for (index, (spelling, _)) in spellings.iter().enumerate() {
@@ -61,6 +80,12 @@ impl Added {
             .iter()
             .map(|(spelling, _)| spelling.as_str())
             .collect()
+    }
+
+    pub(super) fn spelling(&self, token: TokenId) -> Option<&str> {
+        let mut all = self.spellings.iter();
+        let found = all.find(|(_, id)| *id == token)?;
+        Some(&found.0)
     }
 
     pub(super) fn id(&self, spelling: &str) -> Option<TokenId> {

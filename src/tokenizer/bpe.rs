@@ -25,9 +25,21 @@ pub(super) struct Merges {
 }
 
 impl Merges {
+    /// No rules, with room for `count`.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            rules: HashMap::with_capacity_and_hasher(count, BuildHasherDefault::default()),
+        }
+    }
+
     /// Adds a rule that ranks after those already there; a pair keeps its first one.
     pub(super) fn push(&mut self, left: TokenId, right: TokenId, whole: TokenId) {
         let rank = u32::try_from(self.rules.len()).unwrap_or(u32::MAX);
+        self.push_ranked(rank, left, right, whole);
+    }
+
+    /// Adds a rule of a rank that others may have too: then the leftmost is first.
+    pub(super) fn push_ranked(&mut self, rank: u32, left: TokenId, right: TokenId, whole: TokenId) {
         self.rules
             .entry(pair(left, right))
             .or_insert(Rule { rank, whole });
@@ -98,6 +110,9 @@ pub(super) struct Merger {
     short: Vec<(TokenId, Option<Rule>)>,
     symbols: Vec<Symbol>,
     candidates: BinaryHeap<Reverse<Candidate>>,
+    /// Pairs looked at, for tests of what merging costs.
+    #[cfg(test)]
+    pub(super) steps: usize,
 }
 
 impl Merger {
@@ -137,6 +152,10 @@ impl Merger {
                 .iter()
                 .enumerate()
                 .filter_map(|(at, (_, rule))| Some((at, (*rule)?)));
+            #[cfg(test)]
+            {
+                self.steps += word.len();
+            }
             let Some((at, rule)) = rules.min_by_key(|(_, rule)| rule.rank) else {
                 return;
             };
@@ -169,6 +188,10 @@ impl Merger {
     }
 
     fn consider(&mut self, left_at: usize, right_at: usize, merges: &Merges) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
         let (left, right) = (self.symbols[left_at].token, self.symbols[right_at].token);
         let Some(rule) = merges.get(left, right) else {
             return;

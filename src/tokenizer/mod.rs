@@ -1,59 +1,39 @@
 //! Text to token ids and back. Control tokens come only from template markup, never from content.
 //!
-//! Byte-level BPE, from the tables a model file carries: text is cut into words (`split`), each word is merged
-//! (`bpe`), and what a model's template writes as control tokens is found beforehand (`added`).
+//! Two families of vocabularies, from the tables that a model's files carry (`parts`; `hf` reads a `tokenizer.json`):
+//! byte-level BPE cuts text into words (`split`) and merges the bytes of each (`byte_level`), SentencePiece's merges
+//! the characters of a whole text (`pieces`); both by `bpe`. What a model's template writes as control tokens is
+//! found beforehand (`added`).
 
 mod added;
 mod alphabet;
 mod bpe;
+mod byte_level;
+mod decode;
+mod hf;
+mod parts;
+mod pieces;
 mod split;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod utf8;
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+pub use decode::Decoder;
+pub use hf::HfConfig;
+pub use parts::{Origin, SpacePrefix, Spaces, TokenizerError, TokenizerParts};
 pub use utf8::Utf8Stream;
 
 use added::Added;
-use bpe::{Merger, Merges};
-use split::Splitter;
+use bpe::Merger;
+use byte_level::ByteLevel;
+use decode::TokenBytes;
+use pieces::Pieces;
 
 /// Id of a token in the model's vocabulary.
 pub type TokenId = u32;
-
-/// What a model file says of its tokenizer.
-#[derive(Clone, Debug, Default)]
-pub struct TokenizerParts {
-    /// `tokenizer.ggml.model`: `gpt2` is byte-level BPE.
-    pub model: String,
-    /// `tokenizer.ggml.pre`: which rule splits text into words.
-    pub pre: String,
-    /// Spelling of each token, in the file's own alphabet (byte-level for BPE).
-    pub tokens: Vec<String>,
-    /// What each token is: 1 normal, 3 control, 4 user defined; as long as `tokens`.
-    pub kinds: Vec<i32>,
-    /// Merge rules, "left right", best first.
-    pub merges: Vec<String>,
-    /// Begins a text, where the model wants one.
-    pub bos: Option<TokenId>,
-    /// Ends a turn.
-    pub eos: Option<TokenId>,
-    /// Whether raw prompts start with `bos`.
-    pub add_bos: bool,
-}
-
-/// A tokenizer that cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct TokenizerError {
-    /// The metadata key at fault.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub reason: String,
-}
 
 /// Spellings that end a turn in one family of models or another. A vocabulary that has one of them as an added token
 /// means it so, whichever single id its metadata calls `eos`.
@@ -72,37 +52,31 @@ const END_OF_TURN: [&str; 9] = [
 /// A model's vocabulary. Cheap to clone by `Arc`.
 #[derive(Debug)]
 pub struct Tokenizer {
-    splitter: Splitter,
-    merges: Merges,
-    /// The token of each single byte; a few vocabularies lack bytes that their training text never had.
-    byte_tokens: [Option<TokenId>; 256],
-    /// Words that are tokens whatever their merges say, where the model's rule is so.
-    whole_words: HashMap<Vec<u8>, TokenId>,
+    scheme: Scheme,
     added: Added,
     bytes: TokenBytes,
+    /// Whether decoding drops one space at the start of a text.
+    strip: bool,
     ends: Vec<TokenId>,
     bos: Option<TokenId>,
     bos_spelling: String,
     eos_spelling: String,
 }
 
-/// The bytes of all tokens, end to end.
+/// How ordinary text becomes tokens.
 #[derive(Debug)]
-struct TokenBytes {
-    text: Vec<u8>,
-    /// Where each token's bytes end; they start where the token before ends.
-    ends: Vec<usize>,
+enum Scheme {
+    Bytes(ByteLevel),
+    Pieces(Pieces),
 }
 
-impl TokenBytes {
-    fn get(&self, token: TokenId) -> &[u8] {
-        let index = token as usize;
-        let Some(&end) = self.ends.get(index) else {
-            return &[];
-        };
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.text[start..end]
-    }
+/// Where a stretch of ordinary text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It is the start of the whole text.
+    Start,
+    /// An added token comes before it.
+    AfterAdded,
 }
 
 impl Tokenizer {
@@ -111,50 +85,79 @@ impl Tokenizer {
     /// # Errors
     /// Names the metadata key that is missing, of the wrong length or not supported.
     pub fn new(parts: TokenizerParts) -> Result<Self, TokenizerError> {
-        let splitter = Splitter::named(&parts.model, &parts.pre)?;
-        let index = tables::index(&parts)?;
-        let bytes = tables::bytes(&parts)?;
-        let merges = tables::merges(&parts, &index)?;
-        let byte_tokens = tables::byte_tokens(&parts, &index);
-        if byte_tokens.iter().all(Option::is_none) {
-            return Err(tables::fault(
-                tables::TOKENS,
-                "holds no token of a single byte".to_owned(),
-            ));
-        }
-        let whole_words = if splitter.prefers_whole_words() {
-            tables::whole_words(&parts, &bytes)
-        } else {
-            HashMap::new()
+        Self::build(&parts).map_err(|error| error.named_by(parts.origin))
+    }
+
+    /// Builds a tokenizer from the bytes of a `tokenizer.json`. What ends a text or begins one is in another file, see
+    /// [`HfConfig`].
+    ///
+    /// # Errors
+    /// Names the place in the JSON that is missing, wrong or not supported.
+    pub fn from_hf_json(json: &[u8]) -> Result<Self, TokenizerError> {
+        Self::new(TokenizerParts::from_hf_json(json)?)
+    }
+
+    fn build(parts: &TokenizerParts) -> Result<Self, TokenizerError> {
+        let pieces = match parts.model.as_str() {
+            "gpt2" => false,
+            "llama" => true,
+            other => {
+                let reason = format!(
+                    "`{other}` is not supported, only `gpt2` (byte-level BPE) and `llama` (SentencePiece)"
+                );
+                return Err(TokenizerError::at(tables::MODEL, reason));
+            }
         };
-        let added = Added::new(&parts);
+        let (bytes, scheme) = if pieces {
+            pieces::check_rule(&parts.pre)?;
+            let index = tables::index(parts)?;
+            let bytes = tables::piece_bytes(parts)?;
+            (bytes, Scheme::Pieces(Pieces::new(parts, &index)?))
+        } else {
+            let splitter = split::Splitter::named(&parts.pre)?;
+            let index = tables::index(parts)?;
+            let bytes = tables::bytes(parts)?;
+            let scheme = ByteLevel::new(splitter, parts, &index, &bytes)?;
+            (bytes, Scheme::Bytes(scheme))
+        };
+        let added = Added::new(parts);
         let ends = END_OF_TURN
             .iter()
             .filter_map(|spelling| added.id(spelling))
             .chain(parts.eos)
+            .chain(parts.ends.iter().copied())
             .collect();
         Ok(Self {
-            splitter,
-            merges,
-            byte_tokens,
-            whole_words,
+            scheme,
             added,
             bytes,
+            strip: pieces && parts.spaces.strip,
             ends,
             bos: parts.bos.filter(|_| parts.add_bos),
-            bos_spelling: tables::spelling(&parts, parts.bos),
-            eos_spelling: tables::spelling(&parts, parts.eos),
+            bos_spelling: tables::spelling(parts, parts.bos),
+            eos_spelling: tables::spelling(parts, parts.eos),
         })
     }
 
-    /// Encodes ordinary text. Spellings of control and other added tokens are text like any other. Never adds `bos`.
+    /// Encodes ordinary text. Spellings of control tokens, and of other added tokens that look like markup, are text
+    /// like any other. Never adds `bos`; a vocabulary of pieces may put a space in front.
     ///
-    /// Takes time in proportion to n log n for n bytes, whatever they are, and no stack. A byte that the vocabulary
-    /// has no token for is left out.
+    /// Takes time in proportion to n log n for n bytes, whatever they are, and no stack. What the vocabulary has no
+    /// token for becomes its token for the unknown, and where it has none, nothing.
     #[must_use]
     pub fn encode(&self, text: &str) -> Vec<TokenId> {
+        self.encode_at(text, Place::Start)
+    }
+
+    /// As [`Tokenizer::encode`], of text that follows an added token.
+    #[must_use]
+    pub fn encode_continued(&self, text: &str) -> Vec<TokenId> {
+        self.encode_at(text, Place::AfterAdded)
+    }
+
+    fn encode_at(&self, text: &str, place: Place) -> Vec<TokenId> {
         let mut tokens = Vec::with_capacity(text.len() / 3 + 1);
-        self.encode_into(text, &mut Merger::default(), &mut tokens);
+        self.encode_into(text, place, &mut Merger::default(), &mut tokens);
         tokens
     }
 
@@ -163,26 +166,27 @@ impl Tokenizer {
     pub fn encode_markup(&self, text: &str) -> Vec<TokenId> {
         let mut tokens = Vec::with_capacity(text.len() / 3 + 1);
         let mut merger = Merger::default();
-        let mut rest = 0;
+        let (mut rest, mut place) = (0, Place::Start);
         for found in self.added.find_all(text) {
-            self.encode_into(&text[rest..found.start], &mut merger, &mut tokens);
+            self.encode_into(&text[rest..found.start], place, &mut merger, &mut tokens);
             tokens.push(found.token);
-            rest = found.end;
+            (rest, place) = (found.end, Place::AfterAdded);
         }
-        self.encode_into(&text[rest..], &mut merger, &mut tokens);
+        self.encode_into(&text[rest..], place, &mut merger, &mut tokens);
         tokens
     }
 
-    fn encode_into(&self, text: &str, merger: &mut Merger, tokens: &mut Vec<TokenId>) {
-        self.splitter.each_word(text, |word| {
-            if let Some(&token) = self.whole_words.get(word.as_bytes()) {
-                tokens.push(token);
-                return;
-            }
-            let bytes = word.bytes();
-            let singles = bytes.filter_map(|byte| self.byte_tokens[usize::from(byte)]);
-            merger.merge(singles, &self.merges, tokens);
-        });
+    fn encode_into(
+        &self,
+        text: &str,
+        place: Place,
+        merger: &mut Merger,
+        tokens: &mut Vec<TokenId>,
+    ) {
+        match &self.scheme {
+            Scheme::Bytes(scheme) => scheme.encode(text, merger, tokens),
+            Scheme::Pieces(scheme) => scheme.encode(text, place, merger, tokens),
+        }
     }
 
     /// The bytes that a token stands for; empty for control tokens and ids outside the vocabulary.
@@ -191,14 +195,40 @@ impl Tokenizer {
         self.bytes.get(token)
     }
 
+    /// The bytes of a token that a text begins with: without the space that encoding puts in front, where it does.
+    #[must_use]
+    pub fn first_token_bytes(&self, token: TokenId) -> &[u8] {
+        let bytes = self.bytes.get(token);
+        match bytes {
+            [b' ', rest @ ..] if self.strip => rest,
+            _ => bytes,
+        }
+    }
+
+    /// The bytes of the next token of a text; `begun` tells whether one before it had any.
+    fn next_bytes(&self, token: TokenId, begun: &mut bool) -> &[u8] {
+        if *begun {
+            return self.token_bytes(token);
+        }
+        *begun = !self.token_bytes(token).is_empty();
+        self.first_token_bytes(token)
+    }
+
     /// Decodes a whole sequence; control tokens have no text, invalid UTF-8 becomes U+FFFD.
     #[must_use]
     pub fn decode(&self, tokens: &[TokenId]) -> String {
         let mut bytes = Vec::with_capacity(tokens.len() * 4);
+        let mut begun = false;
         for &token in tokens {
-            bytes.extend_from_slice(self.token_bytes(token));
+            bytes.extend_from_slice(self.next_bytes(token, &mut begun));
         }
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Decodes a sequence token by token.
+    #[must_use]
+    pub fn decoder(&self) -> Decoder<'_> {
+        Decoder::new(self)
     }
 
     /// Spellings of all added tokens (control and user defined), longest first.
@@ -214,11 +244,14 @@ impl Tokenizer {
         found.map(|found| (found.start..found.end, found.token))
     }
 
-    /// How many bytes of `text` its tokens stand for: all but those that the vocabulary has no token for.
+    /// How many bytes its tokens stand for if `text` is encoded, without a space that encoding puts in front: all but
+    /// those that the vocabulary has no token for.
     #[must_use]
     pub fn encoded_len(&self, text: &str) -> usize {
-        let known = |byte: &u8| self.byte_tokens[usize::from(*byte)].is_some();
-        text.as_bytes().iter().filter(|byte| known(byte)).count()
+        match &self.scheme {
+            Scheme::Bytes(scheme) => scheme.encoded_len(text),
+            Scheme::Pieces(scheme) => scheme.encoded_len(text),
+        }
     }
 
     /// Whether sampling this token ends the turn: the `eos` of the model file, and the other end-of-turn tokens
@@ -228,10 +261,22 @@ impl Tokenizer {
         self.ends.contains(&token)
     }
 
+    /// The tokens of which [`Tokenizer::is_end`] holds.
+    #[must_use]
+    pub fn end_tokens(&self) -> &[TokenId] {
+        &self.ends
+    }
+
+    /// How an added token, which has no text of its own or none that merging makes, is spelled in markup.
+    #[must_use]
+    pub fn added_spelling(&self, token: TokenId) -> Option<&str> {
+        self.added.spelling(token)
+    }
+
     /// Number of ids.
     #[must_use]
     pub fn vocab_size(&self) -> usize {
-        self.bytes.ends.len()
+        self.bytes.count()
     }
 
     /// The token that a raw prompt begins with, where the model wants one. Templates write their own.

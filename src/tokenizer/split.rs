@@ -18,49 +18,34 @@ pub(super) enum Splitter {
     Modern {
         /// Longest run of digits that is one word.
         digits: usize,
-        /// Whether a word that is a token is that token, whatever its merges give.
-        whole_words: bool,
     },
 }
 
 impl Splitter {
     /// Finds the rule that a model file names.
-    pub(super) fn named(model: &str, pre: &str) -> Result<Self, TokenizerError> {
-        if model != "gpt2" {
-            return Err(TokenizerError {
-                field: "tokenizer.ggml.model",
-                reason: format!("`{model}` is not supported, only `gpt2` (byte-level BPE)"),
-            });
-        }
+    pub(super) fn named(pre: &str) -> Result<Self, TokenizerError> {
         match pre {
             "smollm" => Ok(Self::SmolLm),
             "gpt-2" | "default" => Ok(Self::Gpt2),
-            "llama-bpe" => Ok(Self::Modern {
-                digits: 3,
-                whole_words: true,
-            }),
-            "qwen2" => Ok(Self::Modern {
-                digits: 1,
-                whole_words: false,
-            }),
-            _ => Err(TokenizerError {
-                field: "tokenizer.ggml.pre",
-                reason: format!(
+            "llama-bpe" => Ok(Self::Modern { digits: 3 }),
+            "qwen2" => Ok(Self::Modern { digits: 1 }),
+            _ => Err(TokenizerError::at(
+                "tokenizer.ggml.pre",
+                format!(
                     "`{pre}` is not supported, only `smollm`, `gpt-2`, `default`, `llama-bpe` and `qwen2`"
                 ),
-            }),
+            )),
         }
     }
 
-    /// Whether a word that is a token is taken whole.
+    /// Whether a word that is a token is taken whole, where a file does not say: Llama 3's rule.
     pub(super) fn prefers_whole_words(self) -> bool {
-        matches!(
-            self,
-            Self::Modern {
-                whole_words: true,
-                ..
-            }
-        )
+        self == Self::Modern { digits: 3 }
+    }
+
+    /// Whether text is brought to Unicode's form C first, where a file does not say: Qwen 2's rule.
+    pub(super) fn composes(self) -> bool {
+        self == Self::Modern { digits: 1 }
     }
 
     /// Calls `take` with each word in order; together they are the whole text.
@@ -68,7 +53,7 @@ impl Splitter {
         match self {
             Self::Gpt2 => words(text, gpt2_word, &mut take),
             Self::SmolLm => smollm_words(text, &mut take),
-            Self::Modern { digits, .. } => words(text, |rest| modern_word(rest, digits), &mut take),
+            Self::Modern { digits } => words(text, |rest| modern_word(rest, digits), &mut take),
         }
     }
 }
@@ -132,7 +117,7 @@ fn modern_word(text: &str, digits: usize) -> usize {
         let before = text.len() - body.len() + other;
         return before + run(&text[before..], is_line_end);
     }
-    let space = run(text, char::is_whitespace);
+    let space = run(text, is_space);
     match text[..space].rfind(is_line_end) {
         // Both line ends are one byte long.
         Some(last) => last + 1,
@@ -143,7 +128,7 @@ fn modern_word(text: &str, digits: usize) -> usize {
 /// `\s+(?!\S)|\s+` on a text that starts with whitespace: all of it before the end of the text or if it is a single
 /// character, else all but the last, which joins the next word.
 fn spaces(text: &str) -> usize {
-    let length = run(text, char::is_whitespace);
+    let length = run(text, is_space);
     if length == text.len() {
         return length;
     }
@@ -184,6 +169,7 @@ enum Kind {
 
 impl Kind {
     fn of(c: char) -> Self {
+        look();
         if c.is_ascii() {
             return match c {
                 'a'..='z' | 'A'..='Z' => Self::Letter,
@@ -199,6 +185,17 @@ impl Kind {
             _ => Self::Other,
         }
     }
+}
+
+fn is_space(c: char) -> bool {
+    look();
+    c.is_whitespace()
+}
+
+/// Counts the characters looked at, for tests of what cutting costs.
+fn look() {
+    #[cfg(test)]
+    tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
 }
 
 fn is_letter(c: char) -> bool {
@@ -228,7 +225,48 @@ fn run_up_to(text: &str, most: usize, fits: impl Fn(char) -> bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Words that end long before what was looked at would take the square of a text's length.
+    #[test]
+    fn each_character_is_looked_at_a_few_times() {
+        let pieces = [
+            "q",
+            "好",
+            "!",
+            "7",
+            " ",
+            "\n",
+            " \n",
+            "\n ",
+            "\u{3000}x",
+            "'",
+            "'s",
+            "e\u{301}",
+            " !",
+            "!\n",
+            "½ ",
+            "\r\n\t",
+        ];
+        for splitter in [Splitter::Gpt2, Splitter::SmolLm, modern(1), modern(3)] {
+            for piece in pieces {
+                let text = piece.repeat(20_000);
+                LOOKS.set(0);
+                assert!(cut(splitter, &text).concat() == text, "{piece:?} is whole");
+                let (looks, count) = (LOOKS.get(), text.chars().count());
+                assert!(
+                    looks <= 8 * count,
+                    "{splitter:?}: {looks} of {count} times {piece:?}"
+                );
+            }
+        }
+    }
 
     fn cut(splitter: Splitter, text: &str) -> Vec<&str> {
         let mut words = Vec::new();
@@ -237,10 +275,7 @@ mod tests {
     }
 
     fn modern(digits: usize) -> Splitter {
-        Splitter::Modern {
-            digits,
-            whole_words: false,
-        }
+        Splitter::Modern { digits }
     }
 
     #[test]

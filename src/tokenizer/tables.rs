@@ -2,16 +2,20 @@
 
 use std::collections::HashMap;
 
-use super::added::{CONTROL, USER_DEFINED, is_added};
+use super::added::{BYTE, CONTROL, UNKNOWN, UNUSED, USER_DEFINED, is_added};
 use super::bpe::Merges;
-use super::{TokenBytes, TokenId, TokenizerError, TokenizerParts, alphabet};
+use super::decode::TokenBytes;
+use super::{TokenId, TokenizerError, TokenizerParts, alphabet};
 
+pub(super) const MODEL: &str = "tokenizer.ggml.model";
 pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
+/// What stands for a space in pieces.
+pub(super) const SPACE: char = '\u{2581}';
 const KINDS: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
 
 pub(super) fn fault(field: &'static str, reason: String) -> TokenizerError {
-    TokenizerError { field, reason }
+    TokenizerError::at(field, reason)
 }
 
 /// Checks lengths and ids and finds the id of each spelling.
@@ -30,6 +34,11 @@ pub(super) fn index(parts: &TokenizerParts) -> Result<HashMap<&str, TokenId>, To
     let special = [
         ("tokenizer.ggml.bos_token_id", parts.bos),
         ("tokenizer.ggml.eos_token_id", parts.eos),
+        ("tokenizer.ggml.unknown_token_id", parts.unknown),
+        (
+            "tokenizer.ggml.eot_token_id",
+            parts.ends.iter().copied().max(),
+        ),
     ];
     for (field, id) in special {
         if let Some(id) = id.filter(|&id| id as usize >= count) {
@@ -41,6 +50,10 @@ pub(super) fn index(parts: &TokenizerParts) -> Result<HashMap<&str, TokenId>, To
     }
     let mut index = HashMap::with_capacity(count);
     for (id, token) in (0..).zip(&parts.tokens) {
+        // A number that the file leaves out.
+        if token.is_empty() && parts.kinds[id as usize] == UNUSED {
+            continue;
+        }
         if let Some(first) = index.insert(token.as_str(), id) {
             let reason = format!("`{}` is both token {first} and token {id}", shown(token));
             return Err(fault(TOKENS, reason));
@@ -51,12 +64,11 @@ pub(super) fn index(parts: &TokenizerParts) -> Result<HashMap<&str, TokenId>, To
 
 /// The bytes of each token: those of its letters, the text of a user-defined one, nothing of a control token.
 pub(super) fn bytes(parts: &TokenizerParts) -> Result<TokenBytes, TokenizerError> {
-    let mut text = Vec::new();
-    let mut ends = Vec::with_capacity(parts.tokens.len());
+    let mut bytes = TokenBytes::with_capacity(parts.tokens.len());
     for (id, (token, &kind)) in parts.tokens.iter().zip(&parts.kinds).enumerate() {
         match kind {
             CONTROL => {}
-            USER_DEFINED => text.extend_from_slice(token.as_bytes()),
+            USER_DEFINED => bytes.extend(token.as_bytes()),
             _ => {
                 for letter in token.chars() {
                     let byte = alphabet::byte_of(letter).ok_or_else(|| {
@@ -66,13 +78,40 @@ pub(super) fn bytes(parts: &TokenizerParts) -> Result<TokenBytes, TokenizerError
                         );
                         fault(TOKENS, reason)
                     })?;
-                    text.push(byte);
+                    bytes.extend(&[byte]);
                 }
             }
         }
-        ends.push(text.len());
+        bytes.end();
     }
-    Ok(TokenBytes { text, ends })
+    Ok(bytes)
+}
+
+/// The bytes of each piece: its text, one byte of a byte token, nothing of a control token or the unknown.
+pub(super) fn piece_bytes(parts: &TokenizerParts) -> Result<TokenBytes, TokenizerError> {
+    let mut bytes = TokenBytes::with_capacity(parts.tokens.len());
+    for (id, (token, &kind)) in parts.tokens.iter().zip(&parts.kinds).enumerate() {
+        match kind {
+            CONTROL | UNKNOWN => {}
+            BYTE => {
+                let byte = spelled_byte(token).ok_or_else(|| {
+                    let reason = format!("token {id} `{}` is no byte like `<0x0A>`", shown(token));
+                    fault(TOKENS, reason)
+                })?;
+                bytes.extend(&[byte]);
+            }
+            _ => bytes.extend(token.replace(SPACE, " ").as_bytes()),
+        }
+        bytes.end();
+    }
+    Ok(bytes)
+}
+
+/// The byte that `<0x0A>` spells.
+pub(super) fn spelled_byte(token: &str) -> Option<u8> {
+    let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
+    let two = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    two.then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
 /// The merge rules by ids. Rules that would make an added token out of ordinary text are left out.
@@ -80,7 +119,7 @@ pub(super) fn merges(
     parts: &TokenizerParts,
     index: &HashMap<&str, TokenId>,
 ) -> Result<Merges, TokenizerError> {
-    let mut merges = Merges::default();
+    let mut merges = Merges::with_capacity(parts.merges.len());
     for (number, rule) in parts.merges.iter().enumerate() {
         let wrong = |what: &str| fault(MERGES, format!("rule {number} `{}`: {what}", shown(rule)));
         let (left, right) = rule
@@ -131,6 +170,6 @@ pub(super) fn spelling(parts: &TokenizerParts, token: Option<TokenId>) -> String
 }
 
 /// The start of a spelling, for messages: a broken file may hold very long ones.
-fn shown(spelling: &str) -> String {
+pub(super) fn shown(spelling: &str) -> String {
     spelling.chars().take(40).collect()
 }

@@ -34,6 +34,12 @@ impl Utf8Stream {
         self.pending.drain(..done);
     }
 
+    /// Whether the bytes so far end inside a character.
+    #[must_use]
+    pub fn is_inside_character(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Appends what can be made of an incomplete end: nothing for an incomplete character cut by the token limit.
     pub fn finish(&mut self, _text: &mut String) {
         self.pending.clear();

@@ -2,21 +2,22 @@
 
 use super::super::scripted::{Beat, ScriptedEngine, says};
 use super::*;
-use crate::engine::SubmitError;
+use crate::engine::{FinishReason, SubmitError};
+use crate::turn::completion::CompletionEvent;
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message {
-            role: "user".to_owned(),
-            content: "hello".to_owned(),
-        }],
-        stop: vec!["END".to_owned()],
-        max_tokens: Some(5),
-        ..ChatRequest::default()
+        messages: vec![Message::new("user", "hello")],
+        n: 1,
+        options: GenerateRequest {
+            stop: vec!["END".to_owned()],
+            max_tokens: Some(5),
+            ..GenerateRequest::default()
+        },
     }
 }
 
-async fn events(mut stream: ChatStream) -> Vec<ChatEvent> {
+async fn events(mut stream: CompletionStream) -> Vec<CompletionEvent> {
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         events.push(event);
@@ -34,13 +35,13 @@ async fn text_comes_as_written_and_the_end_is_counted_once() {
     let text: String = events
         .iter()
         .filter_map(|event| match event {
-            ChatEvent::Delta(text) => Some(text.as_str()),
-            ChatEvent::Finished(_) => None,
+            CompletionEvent::Text { text, .. } => Some(text.as_str()),
+            _ => None,
         })
         .collect();
     assert_eq!(text, "\n\n\nA\n\n\u{2028}B \n");
     assert!(
-        matches!(events.last(), Some(ChatEvent::Finished(finish)) if finish.reason == FinishReason::Stop)
+        matches!(events.last(), Some(CompletionEvent::Finished { finish, .. }) if finish.reason == FinishReason::Stop)
     );
     let rendered = metrics.render();
     assert!(

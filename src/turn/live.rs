@@ -76,7 +76,9 @@ impl Live {
                 }
             };
             match event {
-                Some(TokenEvent::Text(text)) => {
+                // A turn asks for no likelihoods; their text is text all the same.
+                Some(TokenEvent::Prompt(_)) => {}
+                Some(TokenEvent::Text(text) | TokenEvent::Scored { text, .. }) => {
                     let clauses = self.answer.push(&text);
                     self.say(clauses);
                     quiet_at = Some(Instant::now() + self.config.quiet());

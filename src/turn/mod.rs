@@ -6,6 +6,7 @@
 
 mod answer;
 pub mod chat;
+pub mod completion;
 mod config;
 mod event;
 mod live;
@@ -14,6 +15,7 @@ mod registry;
 mod request;
 mod segment;
 mod speech;
+mod spelled;
 mod stream;
 mod warm;
 
@@ -33,6 +35,7 @@ use crate::template::ChatTemplate;
 pub use config::{Config, ConfigError};
 pub use event::{Completion, Failure, Segment, TurnEvent, TurnFinish, TurnTimings};
 pub use request::{Comment, Context, TurnRequest};
+pub use spelled::{ScoredToken, Spelled};
 pub use stream::{Rejection, RejectionCause, TurnStream};
 
 // What callers need of templates, so that they know turns only.
@@ -172,6 +175,7 @@ impl Turns {
             stop: Vec::new(),
             priority: request.priority,
             deadline: Some(engine_deadline.into_std()),
+            ..GenerateRequest::default()
         });
         Ok(Submitted {
             tokens: tokens?,

@@ -33,8 +33,7 @@ pub(super) fn messages(persona: &str, request: &TurnRequest) -> Vec<Message> {
 }
 
 fn message(role: &str, content: String) -> Message {
-    let role = role.to_owned();
-    Message { role, content }
+    Message::new(role, content)
 }
 
 fn system(persona: &str, language: Option<&str>) -> String {

@@ -13,10 +13,7 @@ impl Turns {
     /// # Errors
     /// What the template or the engine refuses; turns work all the same, the first one slower.
     pub fn warm(&self) -> Result<TokenStream, RejectionCause> {
-        let message = |role: &str, content: &str| {
-            let (role, content) = (role.to_owned(), content.to_owned());
-            Message { role, content }
-        };
+        let message = |role: &str, content: &str| Message::new(role, content);
         let [one, other] = OPENINGS.map(|opening| {
             let mut messages = vec![
                 message("system", self.persona.trim()),

@@ -35,10 +35,8 @@ pub(crate) fn template() -> Arc<ChatTemplate> {
         pre: "smollm".to_owned(),
         tokens,
         kinds,
-        merges: Vec::new(),
-        bos: None,
         eos: Some(END),
-        add_bos: false,
+        ..TokenizerParts::default()
     });
     let template = ChatTemplate::new(TEMPLATE, Arc::new(tokenizer.unwrap()));
     Arc::new(template.unwrap())

@@ -29,13 +29,26 @@ impl PagedServer {
         let tokenizer = Arc::clone(template.tokenizer());
         let opening = tokenizer.encode_markup("<|im_start|>assistant\n");
         let script = Script::new(Arc::clone(&tokenizer), opening, model::END).when("", answer);
+        Self::over(|limits| FakeRunner::scripted(limits, script), adjust)
+    }
+
+    /// A server whose model says what a hash of the context yields: any bytes at all, and others for other contexts.
+    pub(crate) fn hashing() -> Self {
+        Self::over(FakeRunner::hashing, |_| {})
+    }
+
+    fn over(
+        runner: impl FnOnce(RunnerLimits) -> FakeRunner,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Self {
+        let tokenizer = Arc::clone(model::template().tokenizer());
         let limits = RunnerLimits {
             vocab: tokenizer.vocab_size(),
             max_context: 8192,
             block_tokens: 16,
             blocks: 4096,
         };
-        let runner = FakeRunner::scripted(limits, script);
+        let runner = runner(limits);
         let control = runner.control();
         let stats = Arc::new(EngineStats::default());
         let mut config = Config::default();

@@ -92,9 +92,14 @@ impl Drop for PagedEngine {
 
 impl Engine for PagedEngine {
     fn generate(&self, request: GenerateRequest) -> Result<TokenStream, SubmitError> {
-        let stream = self.intake.generate(request)?;
+        let mut streams = self.choices(request, 1)?;
+        Ok(streams.remove(0))
+    }
+
+    fn choices(&self, request: GenerateRequest, n: usize) -> Result<Vec<TokenStream>, SubmitError> {
+        let streams = self.intake.generate(request, n)?;
         self.shared.ring(&self.thread);
-        Ok(stream)
+        Ok(streams)
     }
 
     fn pin(&self, prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {

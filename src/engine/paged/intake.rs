@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use super::choices::Choice;
 use super::runner::RunnerLimits;
 use super::sequence::Sequence;
 use super::shared::Shared;
 use crate::engine::{
-    EngineLimits, GenerateRequest, PinId, PinTicket, SubmitError, TokenStream, stream_channel,
+    EngineLimits, GenerateRequest, MAX_CHOICES, MAX_TOP_LOGPROBS, PinId, PinTicket, SubmitError,
+    TokenStream, stream_channel,
 };
 use crate::tokenizer::TokenId;
 
 /// Checks requests and sends them to the engine thread.
 pub(super) struct Intake {
     shared: Arc<Shared>,
-    sender: SyncSender<Sequence>,
+    /// A request goes as its choices, which belong together.
+    sender: SyncSender<Vec<Sequence>>,
     limits: EngineLimits,
     vocab: usize,
 }
@@ -25,7 +28,7 @@ impl Intake {
         shared: Arc<Shared>,
         runner: RunnerLimits,
         pin_blocks: usize,
-    ) -> (Self, Receiver<Sequence>) {
+    ) -> (Self, Receiver<Vec<Sequence>>) {
         let queue = shared.queue_limit();
         let (sender, receiver) = sync_channel(queue);
         let pool = (runner.blocks - pin_blocks) * runner.block_tokens;
@@ -46,12 +49,35 @@ impl Intake {
         self.limits
     }
 
-    pub(super) fn generate(&self, request: GenerateRequest) -> Result<TokenStream, SubmitError> {
+    /// One stream for each of `n` choices, in order.
+    pub(super) fn generate(
+        &self,
+        mut request: GenerateRequest,
+        n: usize,
+    ) -> Result<Vec<TokenStream>, SubmitError> {
+        if !(1..=MAX_CHOICES).contains(&n) {
+            return Err(invalid("n", format!("must be from 1 to {MAX_CHOICES}")));
+        }
         let max_tokens = self.check(&request)?;
-        let (sender, stream) = stream_channel(max_tokens);
         let arrived = (self.shared.clock)();
-        self.submit(Sequence::generate(request, max_tokens, sender, arrived))?;
-        Ok(stream)
+        let (mut sequences, mut streams) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for choice in Choice::family(n) {
+            // One event a token, and one for the prompt.
+            let prompt = usize::from(request.prompt_logprobs.is_some());
+            let (sender, stream) = stream_channel(max_tokens + prompt);
+            let asked = match streams.len() + 1 == n {
+                true => std::mem::take(&mut request),
+                false => request.clone(),
+            };
+            sequences.push(Sequence::generate(
+                asked, choice, max_tokens, sender, arrived,
+            ));
+            streams.push(stream);
+            // The prompt is the same for all.
+            request.prompt_logprobs = None;
+        }
+        self.submit(sequences)?;
+        Ok(streams)
     }
 
     pub(super) fn pin(&self, mut prompt: Vec<TokenId>) -> Result<PinTicket, SubmitError> {
@@ -66,7 +92,7 @@ impl Intake {
             .map_err(|reason| invalid("pin", reason))?;
         let (sender, ready) = stream_channel(0);
         let arrived = (self.shared.clock)();
-        let submitted = self.submit(Sequence::pin(prompt, id, blocks, sender, arrived));
+        let submitted = self.submit(vec![Sequence::pin(prompt, id, blocks, sender, arrived)]);
         if let Err(error) = submitted {
             self.shared.pins.free(id, blocks);
             return Err(error);
@@ -78,14 +104,14 @@ impl Intake {
         self.shared.pins.give_back(pin);
     }
 
-    fn submit(&self, sequence: Sequence) -> Result<(), SubmitError> {
+    fn submit(&self, choices: Vec<Sequence>) -> Result<(), SubmitError> {
         if !self.shared.enter() {
             return Err(SubmitError::QueueFull {
                 limit: self.limits.queue,
             });
         }
         // The channel has as many places as the queue, so only an engine that is gone can refuse.
-        self.sender.try_send(sequence).map_err(|_| {
+        self.sender.try_send(choices).map_err(|_| {
             self.shared.leave_queue();
             self.shared.close();
             SubmitError::Stopped
@@ -95,9 +121,22 @@ impl Intake {
     /// Checks everything that the engine relies on; returns the most tokens to generate.
     fn check(&self, request: &GenerateRequest) -> Result<usize, SubmitError> {
         self.check_open_for(&request.prompt)?;
-        if request.max_tokens == Some(0) {
+        if request.max_tokens == Some(0) && request.prompt_logprobs.is_none() {
             return Err(invalid("max_tokens", "must be at least 1"));
         }
+        for (field, most) in [
+            ("logprobs", request.logprobs),
+            ("prompt_logprobs", request.prompt_logprobs),
+        ] {
+            if most > Some(MAX_TOP_LOGPROBS) {
+                return Err(invalid(
+                    field,
+                    format!("must be at most {MAX_TOP_LOGPROBS}"),
+                ));
+            }
+        }
+        self.check_tokens("stop_token_ids", request.stop_token_ids.iter())?;
+        self.check_bias(&request.sampling.logit_bias)?;
         if let Some(index) = request.stop.iter().position(String::is_empty) {
             return Err(invalid("stop", format!("text {index} is empty")));
         }
@@ -108,7 +147,40 @@ impl Intake {
         let prompt = request.prompt.len();
         self.check_length(prompt, request.max_tokens.unwrap_or(1))?;
         let left = self.limits.max_sequence_tokens - prompt;
-        Ok(request.max_tokens.unwrap_or(left))
+        let max_tokens = request.max_tokens.unwrap_or(left);
+        if request.min_tokens > max_tokens {
+            let reason = format!("must be at most max_tokens, {max_tokens}");
+            return Err(invalid("min_tokens", reason));
+        }
+        Ok(max_tokens)
+    }
+
+    fn check_bias(&self, bias: &[(TokenId, f32)]) -> Result<(), SubmitError> {
+        self.check_tokens("logit_bias", bias.iter().map(|(token, _)| token))?;
+        let mut tokens: Vec<TokenId> = bias.iter().map(|(token, _)| *token).collect();
+        tokens.sort_unstable();
+        match tokens.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(invalid(
+                "logit_bias",
+                format!("names token {} twice", pair[0]),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_tokens<'a>(
+        &self,
+        field: &'static str,
+        mut tokens: impl Iterator<Item = &'a TokenId>,
+    ) -> Result<(), SubmitError> {
+        let vocab = self.vocab;
+        match tokens.find(|token| **token as usize >= vocab) {
+            Some(token) => Err(invalid(
+                field,
+                format!("token {token} is not below the vocabulary's {vocab}"),
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_open_for(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
@@ -118,15 +190,7 @@ impl Intake {
         if prompt.is_empty() {
             return Err(invalid("prompt", "is empty"));
         }
-        let unknown = |token: &&TokenId| **token as usize >= self.vocab;
-        if let Some(token) = prompt.iter().find(unknown) {
-            let vocab = self.vocab;
-            return Err(invalid(
-                "prompt",
-                format!("token {token} is not below the vocabulary's {vocab}"),
-            ));
-        }
-        Ok(())
+        self.check_tokens("prompt", prompt.iter())
     }
 
     fn check_length(&self, prompt: usize, max_tokens: usize) -> Result<(), SubmitError> {

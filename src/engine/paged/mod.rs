@@ -2,15 +2,18 @@
 //!
 //! A request's life: `intake` checks it and puts it into the bounded queue; `step` takes it in; `scheduler` admits it
 //! when its whole context fits the blocks of `kv`, and gives it rows of each step's [`batch`]; the [`runner`] computes
-//! them; `sampler` chooses a token; `output` and `stop` make text of it; the stream carries it to the reader.
+//! them; `sampler` chooses a token, `logprobs` says how likely it was; `output` and `stop` make text of it; the stream carries it to the reader.
 //! `handle` is the thread round all this, and the only part that callers see.
 
 pub mod batch;
+mod choices;
 mod config;
+mod ending;
 pub mod fake;
 mod handle;
 mod intake;
 mod kv;
+mod logprobs;
 mod order;
 mod output;
 mod pins;

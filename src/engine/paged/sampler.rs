@@ -1,4 +1,4 @@
-//! Chooses the next token from logits: penalties, temperature, top-k, top-p, min-p, in this order, then one draw.
+//! Chooses the next token from logits: penalties, bias, temperature, top-k, top-p, min-p, in this order, then one draw.
 //! Draws are counter-based and ties go to the lower id, so a choice depends on the sequence alone.
 
 #[cfg(test)]
@@ -13,7 +13,7 @@ use crate::tokenizer::TokenId;
 /// Logits that no token can be chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no token can be chosen: all {0} logits are NaN or minus infinity")]
-pub(super) struct NoUsableLogit(usize);
+pub(super) struct NoUsableLogit(pub(super) usize);
 
 /// Which draw of a request this is; equal counters give equal draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) struct Sampler {
     /// By token, for draws that top-k does not narrow down.
     weights: Vec<f32>,
     candidates: Vec<Candidate>,
+    /// A row as the model gave it, for those who ask how likely a token was.
+    pub(super) raw: Vec<f32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,11 @@ impl Sampler {
         counter: DrawCounter,
     ) -> Result<TokenId, NoUsableLogit> {
         penalties.apply(logits, sampling);
+        for (token, bias) in &sampling.logit_bias {
+            if let Some(logit) = logits.get_mut(*token as usize) {
+                *logit += bias;
+            }
+        }
         let best = argmax(logits).ok_or(NoUsableLogit(logits.len()))?;
         let highest = logits[best as usize];
         let greedy = sampling.temperature == 0.0 || sampling.top_k == 1;
@@ -176,7 +183,7 @@ fn likelier(a: &Candidate, b: &Candidate) -> Ordering {
 }
 
 /// The highest logit's id, the lowest of equals; `None` when all are NaN or minus infinity.
-fn argmax(logits: &[f32]) -> Option<TokenId> {
+pub(super) fn argmax(logits: &[f32]) -> Option<TokenId> {
     /// Running maxima side by side, which vector instructions compute at once.
     const LANES: usize = 16;
     let mut lanes = [f32::NEG_INFINITY; LANES];
@@ -206,7 +213,7 @@ fn argmax(logits: &[f32]) -> Option<TokenId> {
 
 /// The exponential of a number up to 0, to 3e-7 of its value; 0 below -87 and for NaN. Made of additions and
 /// multiplications, so that it is the same on every machine and computes several at once.
-fn exp(x: f32) -> f32 {
+pub(super) fn exp(x: f32) -> f32 {
     /// Adding it rounds to a whole number, which then is in the low bits.
     const SHIFT: f32 = 12_582_912.0;
     // ln 2 in two parts: the first has few bits, so that its multiples are exact.

@@ -182,6 +182,7 @@ impl Scheduler {
     fn best_waiting(&self, now: Instant) -> Option<(Rank, usize)> {
         let indexed = self.waiting.iter().enumerate();
         indexed
+            .filter(|(_, sequence)| !sequence.is_held())
             .map(|(index, sequence)| (Rank::new(sequence, now, self.aging), index))
             .min()
     }
@@ -193,7 +194,7 @@ impl Scheduler {
         let found = planning.kv.adopt(&mut table, sequence.shareable());
         sequence.table = table;
         sequence.count_cached(found, planning.stats);
-        sequence.rows = sequence.pending().min(budget);
+        sequence.rows = sequence.pending().min(budget).min(sequence.most_rows());
         if sequence.pending() == 0 {
             // Only a pin needs no logits: its whole prefix was there.
             sequence.end = Some(End::Finished(FinishReason::Stop));

@@ -1,8 +1,12 @@
 //! One request inside the engine, from the queue to its last event.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::choices::Choice;
+use super::ending::Ending;
 use super::kv::{BlockTable, KeySpace};
+use super::logprobs::PromptScores;
 use super::output::Output;
 use super::sampler::{DrawCounter, NoUsableLogit, Penalties, Sampler};
 use crate::engine::{
@@ -58,6 +62,9 @@ pub(super) struct Sequence {
     cached: usize,
     sampling: Sampling,
     penalties: Penalties,
+    choice: Choice,
+    ending: Ending,
+    prompt_scores: Option<PromptScores>,
     output: Output,
     sender: StreamSender,
     started_at: Option<Instant>,
@@ -70,11 +77,13 @@ pub(super) struct Sequence {
 impl Sequence {
     /// A sequence that generates up to `max_tokens` tokens.
     pub(super) fn generate(
-        request: GenerateRequest,
+        mut request: GenerateRequest,
+        choice: Choice,
         max_tokens: usize,
         sender: StreamSender,
         arrived: Instant,
     ) -> Self {
+        let ending = Ending::new(&mut request);
         Self {
             purpose: Purpose::Generate,
             priority: request.priority,
@@ -91,7 +100,10 @@ impl Sequence {
             penalties: Penalties::new(&request.sampling, &request.prompt),
             sampling: request.sampling,
             tokens: request.prompt,
-            output: Output::new(request.stop),
+            choice,
+            ending,
+            prompt_scores: request.prompt_logprobs.map(PromptScores::new),
+            output: Output::new(request.stop, request.logprobs),
             sender,
             started_at: None,
             first_token_at: None,
@@ -110,13 +122,10 @@ impl Sequence {
     ) -> Self {
         let request = GenerateRequest {
             prompt,
-            max_tokens: None,
-            sampling: Sampling::default(),
-            stop: Vec::new(),
             priority: Priority::Low,
-            deadline: None,
+            ..GenerateRequest::default()
         };
-        let mut sequence = Self::generate(request, 0, sender, arrived);
+        let mut sequence = Self::generate(request, Choice::default(), 0, sender, arrived);
         sequence.purpose = Purpose::Pin { id, blocks };
         sequence
     }
@@ -131,11 +140,58 @@ impl Sequence {
         self.tokens.len() - self.table.stored()
     }
 
-    /// Tokens that may come from the cache: a generation computes at least its last one, for the logits.
+    /// Tokens that may come from the cache: a generation computes at least its last one, for the logits, and a prompt
+    /// that is to be scored whatever was not scored yet.
     pub(super) fn shareable(&self) -> &[TokenId] {
+        match (self.purpose, &self.prompt_scores) {
+            (Purpose::Pin { .. }, _) => &self.tokens,
+            (Purpose::Generate, Some(scores)) if scores.scored() + 1 < self.prompt => {
+                &self.tokens[..scores.scored()]
+            }
+            (Purpose::Generate, _) => &self.tokens[..self.tokens.len() - 1],
+        }
+    }
+
+    /// Most rows that one step may compute of it.
+    pub(super) fn most_rows(&self) -> usize {
+        let scores = self.prompt_scores.as_ref();
+        scores.map_or(usize::MAX, |scores| scores.most_rows(self.prompt))
+    }
+
+    /// Those of this step's rows whose logits score the prompt's next token; the first row is 0.
+    pub(super) fn rows_to_score(&self) -> Range<usize> {
+        let Some(scores) = &self.prompt_scores else {
+            return 0..0;
+        };
+        let stored = self.table.stored();
+        let start = scores.scored().max(stored);
+        let end = (stored + self.rows).min(self.prompt - 1).max(start);
+        start - stored..end - stored
+    }
+
+    /// Reads the logits of [`Sequence::rows_to_score`].
+    pub(super) fn score_prompt<'a>(
+        &mut self,
+        rows: impl Iterator<Item = &'a mut [f32]>,
+    ) -> Result<(), NoUsableLogit> {
+        if let Some(scores) = &mut self.prompt_scores {
+            for logits in rows {
+                scores.read(self.tokens[scores.scored() + 1], logits)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it waits for the first of its request's choices.
+    pub(super) fn is_held(&self) -> bool {
+        self.choice.is_held()
+    }
+
+    /// Why it ends when all its KV is computed and no token is wanted: a pin is whole, a prompt was only to be scored.
+    pub(super) fn reason_when_computed(&self) -> FinishReason {
         match self.purpose {
-            Purpose::Generate => &self.tokens[..self.tokens.len() - 1],
-            Purpose::Pin { .. } => &self.tokens,
+            Purpose::Pin { .. } => FinishReason::Stop,
+            Purpose::Generate => FinishReason::Length,
         }
     }
 
@@ -146,7 +202,7 @@ impl Sequence {
 
     /// Whether this step's rows reach the end of what is known, so that the next token can be chosen.
     pub(super) fn wants_logits(&self) -> bool {
-        self.purpose == Purpose::Generate && self.rows > 0 && self.rows == self.pending()
+        self.rows > 0 && self.rows == self.pending() && self.completion() < self.max_tokens
     }
 
     /// Most tokens that it can come to need room for.
@@ -169,13 +225,16 @@ impl Sequence {
         self.started_at = Some(now);
         let room = self.most_tokens() - self.tokens.len();
         self.tokens.reserve_exact(room);
-        add(&stats.prompt_tokens, self.prompt);
-        add(&stats.prefix_query_tokens, self.prompt);
+        if self.choice.is_first() {
+            add(&stats.prompt_tokens, self.prompt);
+            add(&stats.prefix_query_tokens, self.prompt);
+        }
     }
 
-    /// Notes `tokens` of its context that came from the cache. What is found again after a preemption does not count.
+    /// Notes `tokens` of its context that came from the cache. What is found again after a preemption does not count,
+    /// nor what one choice finds of another.
     pub(super) fn count_cached(&mut self, tokens: usize, stats: &EngineStats) {
-        if self.preemptions == 0 {
+        if self.preemptions == 0 && self.choice.is_first() {
             self.cached += tokens;
             add(&stats.prefix_hit_tokens, tokens);
         }
@@ -195,16 +254,26 @@ impl Sequence {
 
     /// Chooses its next token from `logits`.
     pub(super) fn choose(
-        &self,
+        &mut self,
         sampler: &mut Sampler,
+        tokenizer: &Tokenizer,
         logits: &mut [f32],
     ) -> Result<TokenId, NoUsableLogit> {
+        if let Some(scores) = self.output.scores() {
+            scores.read(logits, &mut sampler.raw)?;
+        }
+        let said = self.completion();
+        self.ending.suppress(said, tokenizer, logits);
         let counter = DrawCounter {
             seed: self.sampling.seed,
-            choice: 0,
-            position: self.completion() as u64,
+            choice: self.choice.index(),
+            position: said as u64,
         };
-        sampler.sample(logits, &self.sampling, &self.penalties, counter)
+        let token = sampler.sample(logits, &self.sampling, &self.penalties, counter)?;
+        if let Some(scores) = self.output.scores() {
+            scores.choose(token, &sampler.raw);
+        }
+        Ok(token)
     }
 
     /// Adds a chosen token and decides whether it is the last.
@@ -217,6 +286,7 @@ impl Sequence {
     ) {
         self.tokens.push(token);
         self.penalties.add(token);
+        self.choice.release_others();
         add(&stats.generation_tokens, 1);
         match self.last_token_at.replace(now) {
             Some(last) => stats
@@ -224,17 +294,32 @@ impl Sequence {
                 .observe_duration(now.saturating_duration_since(last)),
             None => {
                 self.first_token_at = Some(now);
-                stats
-                    .time_to_first_token
-                    .observe_duration(now.saturating_duration_since(self.arrived));
+                if self.choice.is_first() {
+                    stats
+                        .time_to_first_token
+                        .observe_duration(now.saturating_duration_since(self.arrived));
+                }
             }
         }
-        let stopped = tokenizer.is_end(token) || self.output.push(tokenizer.token_bytes(token));
-        if stopped {
+        if self.say(token, tokenizer) {
             self.end = Some(End::Finished(FinishReason::Stop));
         } else if self.completion() >= self.max_tokens {
             self.end = Some(End::Finished(FinishReason::Length));
         }
+    }
+
+    /// Makes text of a token; `true` when it ends the generation.
+    fn say(&mut self, token: TokenId, tokenizer: &Tokenizer) -> bool {
+        if self.ending.ends(token, tokenizer) {
+            return true;
+        }
+        let search = self.ending.searches(self.completion());
+        let bytes = if self.completion() == 1 {
+            tokenizer.first_token_bytes(token)
+        } else {
+            tokenizer.token_bytes(token)
+        };
+        self.output.push(bytes, search)
     }
 
     /// Counts a token sampled in `step` though the reader was gone in an earlier step already.
@@ -246,22 +331,27 @@ impl Sequence {
 
     /// Hands over what became final in this step; an ended sequence does so with its last event.
     pub(super) fn deliver(&mut self) {
-        if self.end.is_some() {
-            return;
-        }
-        if let Some(text) = self.output.take_delta()
-            && !self.sender.send(TokenEvent::Text(text))
-        {
+        if self.end.is_none() && !self.tell() {
             self.end = Some(End::Dropped);
         }
+    }
+
+    /// Sends what is final and was not sent yet; `false` when nobody listens.
+    fn tell(&mut self) -> bool {
+        let prompt = self.prompt_scores.as_mut();
+        if let Some(scores) = prompt.and_then(|scores| scores.take_whole(self.prompt))
+            && !self.sender.send(TokenEvent::Prompt(scores))
+        {
+            return false;
+        }
+        let event = self.output.take_event();
+        event.is_none_or(|event| self.sender.send(event))
     }
 
     /// Sends what is left to say and the terminal event; `false` when nobody listens.
     pub(super) fn finish(mut self, reason: FinishReason, now: Instant) -> bool {
         self.output.finish();
-        if let Some(text) = self.output.take_delta()
-            && !self.sender.send(TokenEvent::Text(text))
-        {
+        if !self.tell() {
             return false;
         }
         let finish = Finish {

@@ -87,6 +87,12 @@ impl Shared {
         self.stats.requests_waiting.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// One of the alternatives of a request that has its place joins the queue beside it.
+    pub(super) fn join_queue(&self) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+        self.return_to_queue();
+    }
+
     /// A request ended.
     pub(super) fn close(&self) {
         self.open.fetch_sub(1, Ordering::AcqRel);

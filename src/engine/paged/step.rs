@@ -21,7 +21,7 @@ pub(super) struct Core {
     runner: Box<dyn ModelRunner>,
     tokenizer: Arc<Tokenizer>,
     shared: Arc<Shared>,
-    arrivals: Receiver<Sequence>,
+    arrivals: Receiver<Vec<Sequence>>,
     scheduler: Scheduler,
     kv: Kv,
     /// Pinned prefixes that are computed.
@@ -46,7 +46,7 @@ impl Core {
         runner: Box<dyn ModelRunner>,
         tokenizer: Arc<Tokenizer>,
         shared: Arc<Shared>,
-        arrivals: Receiver<Sequence>,
+        arrivals: Receiver<Vec<Sequence>>,
         config: &Config,
     ) -> Self {
         let limits = runner.limits();
@@ -90,9 +90,7 @@ impl Core {
 
     /// Takes in what arrived: requests, and pins that their callers gave back.
     fn drain(&mut self) {
-        while let Ok(sequence) = self.arrivals.try_recv() {
-            self.scheduler.add(sequence);
-        }
+        self.take_arrivals();
         let given_back: Vec<PinId> = self.shared.pins.given_back().collect();
         for pin in given_back {
             if !self.unpin(pin) {
@@ -100,6 +98,17 @@ impl Core {
                 self.scheduler
                     .end_pin(pin, "unpinned before it was resident");
             }
+        }
+    }
+
+    /// Queues all choices of each request that came.
+    fn take_arrivals(&mut self) {
+        while let Ok(choices) = self.arrivals.try_recv() {
+            // The first one has the request's place.
+            (1..choices.len()).for_each(|_| self.shared.join_queue());
+            choices
+                .into_iter()
+                .for_each(|choice| self.scheduler.add(choice));
         }
     }
 
@@ -173,6 +182,8 @@ impl Core {
         let mut rows = self.logits.chunks_exact_mut(self.vocab);
         for sequence in self.scheduler.planned_mut() {
             let stored = sequence.table.stored() + sequence.rows;
+            let scored = sequence.rows_to_score().len();
+            let scored = sequence.score_prompt(rows.by_ref().take(scored));
             let logits = if sequence.wants_logits() {
                 rows.next()
             } else {
@@ -180,8 +191,10 @@ impl Core {
             };
             self.kv
                 .commit(&mut sequence.table, &sequence.tokens, stored);
-            if let Some(logits) = logits {
-                match sequence.choose(&mut self.sampler, logits) {
+            if let Err(error) = scored {
+                sequence.end = Some(End::Failed(error.to_string()));
+            } else if let Some(logits) = logits {
+                match sequence.choose(&mut self.sampler, &self.tokenizer, logits) {
                     Ok(token) => {
                         sequence.count_zombie(self.steps, &self.shared.stats);
                         sequence.accept(token, &self.tokenizer, now, &self.shared.stats);
@@ -189,7 +202,7 @@ impl Core {
                     Err(error) => sequence.end = Some(End::Failed(error.to_string())),
                 }
             } else if sequence.pending() == 0 {
-                sequence.end = Some(End::Finished(FinishReason::Stop));
+                sequence.end = Some(End::Finished(sequence.reason_when_computed()));
             }
         }
     }
@@ -277,9 +290,7 @@ impl Core {
 
     /// Ends every sequence with an error, those that did not arrive yet included.
     pub(super) fn end_all(&mut self, message: &str) {
-        while let Ok(sequence) = self.arrivals.try_recv() {
-            self.scheduler.add(sequence);
-        }
+        self.take_arrivals();
         for sequence in self.scheduler.all_mut() {
             sequence.end.get_or_insert(End::Failed(message.to_owned()));
         }
@@ -321,6 +332,8 @@ fn append(batch: &mut Batch, sequence: &Sequence, block_tokens: usize) {
         block,
         blocks,
     });
+    let scored = sequence.rows_to_score();
+    batch.logit_rows.extend(scored.map(|index| row + index));
     if sequence.wants_logits() {
         batch.logit_rows.push(batch.tokens.len() - 1);
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::engine::Sampling;
 
 /// A request with `members` beside one message.
 fn body(members: Value) -> Value {
@@ -31,13 +32,16 @@ fn what_is_not_said_has_openais_defaults() {
     let call = read(json!({}));
     assert_eq!(call.model, "");
     assert!(!call.stream && !call.include_usage);
-    assert_eq!((call.max_tokens, call.stop.len()), (None, 0));
+    assert_eq!(
+        (call.options.max_tokens, call.options.stop.len()),
+        (None, 0)
+    );
     let sampling = Sampling {
         temperature: 1.0,
         seed: 42,
         ..Sampling::default()
     };
-    assert_eq!(call.sampling, sampling);
+    assert_eq!(call.options.sampling, sampling);
 }
 
 #[test]
@@ -54,9 +58,10 @@ fn every_sampling_field_reaches_the_engine() {
         repetition_penalty: 1.1,
         presence_penalty: -1.0,
         frequency_penalty: 2.0,
+        logit_bias: Vec::new(),
         seed: (-3_i64).cast_unsigned(),
     };
-    assert_eq!(call.sampling, sampling);
+    assert_eq!(call.options.sampling, sampling);
 }
 
 #[test]
@@ -109,18 +114,21 @@ fn numbers_outside_their_range_are_named() {
         }
     }
     assert_eq!(
-        read(json!({"seed": i64::MAX})).sampling.seed,
+        read(json!({"seed": i64::MAX})).options.sampling.seed,
         i64::MAX.cast_unsigned()
     );
 }
 
 #[test]
 fn stops_are_a_text_or_a_few_and_never_empty() {
-    assert_eq!(read(json!({"stop": "END"})).stop, ["END"]);
-    assert_eq!(read(json!({"stop": ["a", "b\n"]})).stop, ["a", "b\n"]);
-    assert_eq!(read(json!({"stop": "版".repeat(64)})).stop.len(), 1);
+    assert_eq!(read(json!({"stop": "END"})).options.stop, ["END"]);
+    assert_eq!(
+        read(json!({"stop": ["a", "b\n"]})).options.stop,
+        ["a", "b\n"]
+    );
+    assert_eq!(read(json!({"stop": "版".repeat(64)})).options.stop.len(), 1);
     for none in [json!(null), json!([])] {
-        assert!(read(json!({"stop": none})).stop.is_empty());
+        assert!(read(json!({"stop": none})).options.stop.is_empty());
     }
     let many = vec!["x"; 17];
     for (value, param) in [
@@ -138,9 +146,9 @@ fn stops_are_a_text_or_a_few_and_never_empty() {
 
 #[test]
 fn both_names_of_max_tokens_must_agree() {
-    assert_eq!(read(json!({"max_tokens": 5})).max_tokens, Some(5));
+    assert_eq!(read(json!({"max_tokens": 5})).options.max_tokens, Some(5));
     let both = json!({"max_tokens": 5, "max_completion_tokens": 5});
-    assert_eq!(read(both).max_tokens, Some(5));
+    assert_eq!(read(both).options.max_tokens, Some(5));
     let clash = json!({"max_tokens": 5, "max_completion_tokens": 5000});
     refused(clash, Code::InvalidParameter, "max_tokens");
 }
@@ -148,10 +156,6 @@ fn both_names_of_max_tokens_must_agree() {
 #[test]
 fn what_is_not_implemented_is_refused_by_name() {
     for (name, value) in [
-        ("n", json!(2)),
-        ("logit_bias", json!({"99999999": 5})),
-        ("logprobs", json!(true)),
-        ("top_logprobs", json!(5)),
         ("tools", json!([{"type": "function"}])),
         ("tool_choice", json!("required")),
         ("response_format", json!({"type": "json_object"})),
@@ -180,6 +184,73 @@ fn what_clients_send_without_meaning_anything_passes() {
         json!({"metadata": {"run": 7}}),
         Code::InvalidParameter,
         "metadata.run",
+    );
+}
+
+#[test]
+fn choices_likelihoods_and_what_ends_an_answer_reach_the_engine() {
+    let call = read(json!({
+        "n": 8, "logprobs": true, "top_logprobs": 20, "logit_bias": {"5": -100, "0": 1.5},
+        "stop_token_ids": [7, 8], "ignore_eos": true, "min_tokens": 4,
+    }));
+    let options = call.options;
+    assert_eq!(
+        (call.n, options.logprobs, options.prompt_logprobs),
+        (8, Some(20), None)
+    );
+    assert_eq!(options.sampling.logit_bias, [(5, -100.0), (0, 1.5)]);
+    assert_eq!(options.stop_token_ids, [7, 8]);
+    assert_eq!((options.ignore_eos, options.min_tokens), (true, 4));
+    assert_eq!(read(json!({"logprobs": true})).options.logprobs, Some(0));
+    assert_eq!(
+        read(json!({"logprobs": false, "top_logprobs": 0}))
+            .options
+            .logprobs,
+        None
+    );
+}
+
+#[test]
+fn likelihoods_and_bias_that_mean_nothing_are_named() {
+    for (members, param) in [
+        (json!({"top_logprobs": 5}), "top_logprobs"),
+        (
+            json!({"logprobs": false, "top_logprobs": 5}),
+            "top_logprobs",
+        ),
+        (
+            json!({"logprobs": true, "top_logprobs": 21}),
+            "top_logprobs",
+        ),
+        (
+            json!({"logprobs": true, "top_logprobs": -1}),
+            "top_logprobs",
+        ),
+        (json!({"logprobs": 5}), "logprobs"),
+        (json!({"logit_bias": [5]}), "logit_bias"),
+        (json!({"logit_bias": {"-1": 5}}), "logit_bias.-1"),
+        (json!({"logit_bias": {"abc": 5}}), "logit_bias.abc"),
+        (json!({"logit_bias": {"05": 5}}), "logit_bias.05"),
+        (json!({"logit_bias": {"+5": 5}}), "logit_bias.+5"),
+        (
+            json!({"logit_bias": {"99999999999": 5}}),
+            "logit_bias.99999999999",
+        ),
+        (json!({"logit_bias": {"5": 1e30}}), "logit_bias.5"),
+        (json!({"logit_bias": {"5": "1"}}), "logit_bias.5"),
+        (json!({"stop_token_ids": [1, -1]}), "stop_token_ids[1]"),
+        (json!({"stop_token_ids": 5}), "stop_token_ids"),
+        (json!({"stop_token_ids": vec![1; 65]}), "stop_token_ids"),
+        (json!({"min_tokens": -1}), "min_tokens"),
+        (json!({"ignore_eos": 1}), "ignore_eos"),
+    ] {
+        refused(members, Code::InvalidParameter, param);
+    }
+    let many: serde_json::Map<_, _> = (0..1025).map(|id| (id.to_string(), json!(1))).collect();
+    refused(
+        json!({"logit_bias": many}),
+        Code::InvalidParameter,
+        "logit_bias",
     );
 }
 

@@ -8,16 +8,13 @@ use super::DecoderSpec;
 /// Buffers of `[rows][width]` each.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// The residual stream.
+    /// The residual stream; after the last layer's keys and values are stored, of the wanted rows only.
     pub(super) x: Vec<f32>,
-    /// What is added to it next; between norm and product, the normalised rows.
+    /// What is added to it next; between norm and product, the normalised rows. As many rows as `x`.
     pub(super) delta: Vec<f32>,
     pub(super) queries: Vec<f32>,
     pub(super) keys: Vec<f32>,
     pub(super) values: Vec<f32>,
-    /// `x` and `delta` of the rows whose logits are wanted.
-    pub(super) last_x: Vec<f32>,
-    pub(super) last_delta: Vec<f32>,
     /// Input of the products that follow a norm.
     pub(super) input: Activations,
     /// Input of the product that follows attention, or the gated products.
@@ -40,15 +37,15 @@ impl Buffers {
         }
     }
 
-    /// Copies the rows whose logits are wanted.
-    pub(super) fn gather(&mut self, width: usize, rows: &[usize]) {
-        self.last_x.clear();
-        self.last_delta.clear();
-        for &row in rows {
-            self.last_x
-                .extend_from_slice(&self.x[row * width..][..width]);
-            self.last_delta
-                .extend_from_slice(&self.delta[row * width..][..width]);
+    /// Keeps these rows, ascending, of the residual stream and what is added to it.
+    pub(super) fn keep(&mut self, spec: &DecoderSpec, rows: &[usize]) {
+        let width = spec.width;
+        for buffer in [&mut self.x, &mut self.delta] {
+            for (to, &from) in rows.iter().enumerate() {
+                buffer.copy_within(from * width..(from + 1) * width, to * width);
+            }
+            buffer.truncate(rows.len() * width);
         }
+        self.queries.truncate(rows.len() * spec.query_width());
     }
 }

@@ -101,6 +101,10 @@ pub fn fetch(
     let models = config.models();
     match &manifest.source {
         Source::File { path, sha256, size } => {
+            if path.is_dir() && (sha256.is_some() || size.is_some()) {
+                let reason = "is a folder, which has no sha256 and no size of its own";
+                return Err(FetchError::io(path)(std::io::Error::other(reason)));
+            }
             let stamp = models.join(format!(".{}.verified", manifest.id));
             let expected = Expected {
                 sha256: *sha256,

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Array, GgufFile, TensorKind, Value};
+use super::{Array, GgufFile, Metadata, TensorKind, Value};
+use crate::model::checkpoint::Checkpoint;
 
 /// Lines of the chat template that are shown.
 const TEMPLATE_LINES: usize = 6;
 /// Characters of a line that are shown.
 const LINE_SHOWN: usize = 100;
 /// Sizes of the model, under its architecture's name.
-const SIZES: [(&str, &str); 10] = [
+const SIZES: [(&str, &str); 13] = [
     ("context", "context_length"),
     ("layers", "block_count"),
     ("width", "embedding_length"),
@@ -21,6 +22,9 @@ const SIZES: [(&str, &str); 10] = [
     ("norm epsilon", "attention.layer_norm_rms_epsilon"),
     ("rope base", "rope.freq_base"),
     ("rope scaling", "rope.scaling.type"),
+    ("scaled by", "rope.scaling.factor"),
+    ("scaled from", "rope.scaling.original_context_length"),
+    ("sliding window", "attention.sliding_window"),
 ];
 
 /// Describes a file: architecture, sizes, storage, tokenizer and chat template, one fact a line.
@@ -38,25 +42,30 @@ pub fn describe(file: &GgufFile) -> String {
         ),
     );
     parts(&mut out, file);
-    line(&mut out, "name", &stated(file, "general.name"));
-    line(&mut out, "license", &stated(file, "general.license"));
+    model(&mut out, file);
+    tokenizer(&mut out, file);
+    template(&mut out, file);
+    out
+}
+
+/// Describes what does not depend on the format: name, architecture, sizes, storage.
+pub(crate) fn model(out: &mut String, file: &dyn Checkpoint) {
+    line(out, "name", &stated(file.metadata(), "general.name"));
+    line(out, "license", &stated(file.metadata(), "general.license"));
     line(
-        &mut out,
+        out,
         "architecture",
-        &stated(file, "general.architecture"),
+        &stated(file.metadata(), "general.architecture"),
     );
     if let Ok(Some(architecture)) = file.metadata().opt_str("general.architecture") {
         for (label, key) in SIZES {
             let key = format!("{architecture}.{key}");
             if file.metadata().get(&key).is_some() {
-                line(&mut out, label, &stated(file, &key));
+                line(out, label, &stated(file.metadata(), &key));
             }
         }
     }
-    weights(&mut out, file);
-    tokenizer(&mut out, file);
-    template(&mut out, file);
-    out
+    weights(out, file);
 }
 
 /// The files of a model that has several.
@@ -77,7 +86,7 @@ fn parts(out: &mut String, file: &GgufFile) {
     }
 }
 
-fn weights(out: &mut String, file: &GgufFile) {
+fn weights(out: &mut String, file: &dyn Checkpoint) {
     let mut elements = 0_u64;
     let mut stored: BTreeMap<TensorKind, u64> = BTreeMap::new();
     for tensor in file.tensors() {
@@ -103,8 +112,8 @@ fn weights(out: &mut String, file: &GgufFile) {
 }
 
 fn tokenizer(out: &mut String, file: &GgufFile) {
-    let model = stated(file, "tokenizer.ggml.model");
-    let pre = stated(file, "tokenizer.ggml.pre");
+    let model = stated(file.metadata(), "tokenizer.ggml.model");
+    let pre = stated(file.metadata(), "tokenizer.ggml.pre");
     let tokens = entries(file, "tokenizer.ggml.tokens");
     let merges = entries(file, "tokenizer.ggml.merges");
     line(
@@ -122,7 +131,7 @@ fn tokenizer(out: &mut String, file: &GgufFile) {
 
 /// A special token's id and spelling.
 fn special(file: &GgufFile, key: &str) -> String {
-    let id = stated(file, key);
+    let id = stated(file.metadata(), key);
     let tokens = file
         .metadata()
         .opt_strings("tokenizer.ggml.tokens")
@@ -141,9 +150,14 @@ fn special(file: &GgufFile, key: &str) -> String {
 fn template(out: &mut String, file: &GgufFile) {
     const KEY: &str = "tokenizer.chat_template";
     let Ok(Some(source)) = file.metadata().opt_str(KEY) else {
-        line(out, "chat template", &stated(file, KEY));
+        line(out, "chat template", &stated(file.metadata(), KEY));
         return;
     };
+    template_text(out, source);
+}
+
+/// Describes a chat template: how long it is, and how it begins.
+pub(crate) fn template_text(out: &mut String, source: &str) {
     let lines = source.lines().count();
     line(
         out,
@@ -158,14 +172,15 @@ fn template(out: &mut String, file: &GgufFile) {
     }
 }
 
-fn line(out: &mut String, label: &str, text: &str) {
+/// Adds a line.
+pub(crate) fn line(out: &mut String, label: &str, text: &str) {
     // Writing to a string does not fail.
     let _ = writeln!(out, "{:<17}{text}", format!("{label}:"));
 }
 
 /// A key's value whatever its type.
-fn stated(file: &GgufFile, key: &str) -> String {
-    match file.metadata().get(key) {
+fn stated(metadata: &Metadata, key: &str) -> String {
+    match metadata.get(key) {
         None => "not stated".to_owned(),
         Some(value) => shown(value),
     }
@@ -192,7 +207,7 @@ fn entries(file: &GgufFile, key: &str) -> usize {
 }
 
 /// The file's text on one line of a terminal, which must not obey it.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let escape = |char: char| -> Box<dyn Iterator<Item = char>> {
         if char.is_control() {
             Box::new(char.escape_default())
@@ -207,7 +222,8 @@ fn printable(text: &str) -> String {
     out
 }
 
-fn bytes(count: u64) -> String {
+/// A size for people.
+pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),

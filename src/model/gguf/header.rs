@@ -8,9 +8,9 @@ use super::source::Source;
 use super::value::{Array, Strings, Value};
 
 /// Most metadata keys; real files have under a hundred. Bounds what a large hostile file makes us keep per key.
-const MAX_KEYS: u64 = 65_536;
+const MAX_KEYS: u64 = 16_384;
 /// Most tensors; the largest published models have a few thousand per file.
-const MAX_TENSORS: u64 = 65_536;
+const MAX_TENSORS: u64 = 16_384;
 /// Longest key, by the format.
 const MAX_KEY: u64 = 65_535;
 /// Longest tensor name. The reference implementation stops at 63.
@@ -156,12 +156,10 @@ fn array(source: &mut Source, key: &str) -> Result<Array, ModelFileError> {
         6 => Array::F32(source.numbers(key, count, f32::from_le_bytes)?),
         7 => {
             let bytes = source.numbers(key, count, u8::from_le_bytes)?;
-            Array::Bool(
-                bytes
-                    .into_iter()
-                    .map(|byte| truth(source, key, byte))
-                    .collect::<Result<_, _>>()?,
-            )
+            for byte in &bytes {
+                truth(source, key, *byte)?;
+            }
+            Array::Bool(bytes.into_iter().map(|byte| byte == 1).collect())
         }
         8 => Array::Text(strings(source, key, count)?),
         9 => return Err(source.error(key, Fault::Unsupported("an array of arrays".to_owned()))),
@@ -179,11 +177,15 @@ fn array(source: &mut Source, key: &str) -> Result<Array, ModelFileError> {
 
 fn strings(source: &mut Source, key: &str, count: u64) -> Result<Strings, ModelFileError> {
     source.check_count(key, count, 8)?;
-    let mut strings = Strings::default();
+    // What is left of the header after the lengths is text at most; growing by doubling would take twice that.
+    let text = source.room().saturating_sub(8 * count);
+    let mut strings = Strings::with_capacity(count as usize, text as usize);
     let mut scratch = Vec::new();
     for _ in 0..count {
         strings.push(source.text(key, MAX_TEXT, &mut scratch)?);
     }
+    // Shrinking may copy: not beside the longest string.
+    drop(scratch);
     strings.shrink();
     Ok(strings)
 }

@@ -15,7 +15,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    pub(super) fn new(path: &Path, values: BTreeMap<String, Value>) -> Self {
+    /// The metadata of the file at `path`.
+    pub(crate) fn new(path: &Path, values: BTreeMap<String, Value>) -> Self {
         Self {
             path: path.to_owned(),
             values,

@@ -4,7 +4,7 @@
 //! [`ModelFileError`] that names the file and the field. Reads are positional, never a memory map: a file that is
 //! truncated under us gives an error and not a signal.
 
-mod describe;
+pub(crate) mod describe;
 mod error;
 mod header;
 mod kind;
@@ -29,7 +29,21 @@ pub use error::{Fault, ModelFileError};
 pub use kind::TensorKind;
 pub use layout::TensorInfo;
 pub use metadata::Metadata;
+pub(crate) use source::open_regular;
 pub use value::{Array, Strings, Value};
+
+use source::Source;
+
+/// Checks the header of a whole file given as bytes.
+///
+/// # Errors
+/// Names the field at fault; the file goes by the name `(bytes)`.
+pub fn check_header(bytes: &[u8]) -> Result<(), ModelFileError> {
+    let mut source = Source::new(Path::new("(bytes)"), bytes, bytes.len() as u64);
+    let mut header = header::parse(&mut source)?;
+    layout::place(&source, &mut header)?;
+    Ok(())
+}
 
 /// An open model, of one file or several, whose headers have been checked.
 #[derive(Debug)]

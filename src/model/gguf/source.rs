@@ -6,42 +6,47 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Fault, ModelFileError};
 
-/// Largest header. The vocabulary is nearly all of it: a million tokens of 8 bytes take 16 MB.
-const MAX_HEADER: u64 = 256 << 20;
+/// Largest header. The vocabulary is nearly all of it: a million tokens of 8 bytes take 16 MB, the largest published
+/// ones less. It also bounds what a hostile file makes us keep: no more than twice as much.
+const MAX_HEADER: u64 = 24 << 20;
 /// Bytes read at a time, so that memory grows with what the file really holds and not with what it claims (a sparse
 /// file claims anything).
 const PIECE: u64 = 64 << 10;
 
+/// Opens a regular file and gives its size. Anything else (a pipe would block for ever) is refused.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), ModelFileError> {
+    let io = |error| ModelFileError::new(path, "file", Fault::Io(error));
+    let kind = fs::metadata(path).map_err(io)?.file_type();
+    if kind.is_dir() {
+        let reason = "is a directory, not a model file".to_owned();
+        return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
+    }
+    if !kind.is_file() {
+        let reason = "is not a regular file".to_owned();
+        return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
+    }
+    let file = File::open(path).map_err(io)?;
+    let size = file.metadata().map_err(io)?.len();
+    Ok((file, size))
+}
+
 /// A position in a model file's header.
-#[derive(Debug)]
-pub(super) struct Source {
-    reader: BufReader<File>,
+pub(super) struct Source<'a> {
+    reader: BufReader<Box<dyn Read + 'a>>,
     path: PathBuf,
     at: u64,
     size: u64,
 }
 
-impl Source {
-    /// Opens a regular file. Anything else (a pipe would block for ever) is refused.
-    pub(super) fn open(path: &Path) -> Result<Self, ModelFileError> {
-        let io = |error| ModelFileError::new(path, "file", Fault::Io(error));
-        let kind = fs::metadata(path).map_err(io)?.file_type();
-        if kind.is_dir() {
-            let reason = "is a directory, not a model file".to_owned();
-            return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
-        }
-        if !kind.is_file() {
-            let reason = "is not a regular file".to_owned();
-            return Err(ModelFileError::new(path, "file", Fault::Invalid(reason)));
-        }
-        let file = File::open(path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
-        Ok(Self {
-            reader: BufReader::with_capacity(PIECE as usize, file),
+impl<'a> Source<'a> {
+    /// The start of a file of `size` bytes.
+    pub(super) fn new(path: &Path, reader: impl Read + 'a, size: u64) -> Self {
+        Self {
+            reader: BufReader::with_capacity(PIECE as usize, Box::new(reader)),
             path: path.to_owned(),
             at: 0,
             size,
-        })
+        }
     }
 
     /// An error at the current file.
@@ -54,14 +59,14 @@ impl Source {
         self.error(field, Fault::Invalid(reason.into()))
     }
 
-    /// The open file, for what follows the header.
-    pub(super) fn into_file(self) -> File {
-        self.reader.into_inner()
-    }
-
     /// Bytes read so far.
     pub(super) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Bytes that may still be read.
+    pub(super) fn room(&self) -> u64 {
+        self.size.min(MAX_HEADER).saturating_sub(self.at)
     }
 
     /// Bytes of the whole file.
@@ -83,8 +88,7 @@ impl Source {
             );
             return Err(self.invalid(field, reason));
         }
-        let room = MAX_HEADER.saturating_sub(self.at);
-        if count > room / least {
+        if count > self.room() / least {
             return Err(self.invalid(
                 field,
                 format!("{count} entries make the header exceed {MAX_HEADER} bytes"),
@@ -133,7 +137,8 @@ impl Source {
         decode: fn([u8; N]) -> T,
     ) -> Result<Vec<T>, ModelFileError> {
         self.check_count(field, count, N as u64)?;
-        let mut values = Vec::new();
+        // As many as fit what may still be read, so that they take no more memory than in the file.
+        let mut values = Vec::with_capacity(count as usize);
         let mut piece = Vec::new();
         let mut left = count;
         while left > 0 {
@@ -143,17 +148,16 @@ impl Source {
             values.extend(piece.as_chunks::<N>().0.iter().map(|bytes| decode(*bytes)));
             left -= now;
         }
-        values.shrink_to_fit();
         Ok(values)
     }
 
     /// Reads a length and that many bytes of UTF-8 of at most `limit` bytes into `scratch`; returns the text.
-    pub(super) fn text<'a>(
+    pub(super) fn text<'b>(
         &mut self,
         field: &str,
         limit: u64,
-        scratch: &'a mut Vec<u8>,
-    ) -> Result<&'a str, ModelFileError> {
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<&'b str, ModelFileError> {
         let length = self.number(field, u64::from_le_bytes)?;
         let left = self.size - self.at;
         if length > left {
@@ -165,6 +169,7 @@ impl Source {
             return Err(self.invalid(field, format!("string of {length} bytes exceeds {limit}")));
         }
         scratch.clear();
+        scratch.reserve_exact(length as usize);
         while (scratch.len() as u64) < length {
             let start = scratch.len();
             let now = (length - start as u64).min(PIECE) as usize;

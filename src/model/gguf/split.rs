@@ -1,6 +1,7 @@
 //! Models in several files, `NAME-00001-of-00003.gguf` and so on. The first says what the model is, the others hold more
 //! of its tensors; each says which part of how many it is.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,17 +43,19 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens a file; its tensors are those of part `index`.
     pub(super) fn read(path: &Path, index: usize) -> Result<Self, ModelFileError> {
-        let mut source = source::Source::open(path)?;
+        let (file, size) = source::open_regular(path)?;
+        let mut source = source::Source::new(path, &file, size);
         let mut header = header::parse(&mut source)?;
         let mut tensors = layout::place(&source, &mut header)?;
+        drop(source);
         for tensor in &mut tensors {
             tensor.part = index;
         }
         Ok(Self {
             part: Part {
                 path: path.to_owned(),
-                size: source.size(),
-                file: source.into_file(),
+                size,
+                file,
                 tensors: tensors.len(),
             },
             version: header.version,
@@ -124,8 +127,10 @@ pub(super) fn others(first: &Opened) -> Result<Vec<Opened>, ModelFileError> {
     let mut total = first.tensors.len();
     let mut others = Vec::new();
     for number in 1..place.count {
-        let other = part(&path(number), number, place.count)?;
+        let mut other = part(&path(number), number, place.count)?;
         check(&other.metadata, first, &place, number)?;
+        // It only repeats the first part's: hundreds of copies of a vocabulary are not kept.
+        other.metadata = Metadata::new(&other.part.path, BTreeMap::new());
         total += other.tensors.len();
         if total > place.tensors {
             break;

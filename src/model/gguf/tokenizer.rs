@@ -2,7 +2,7 @@
 
 use super::GgufFile;
 use super::error::{Fault, ModelFileError};
-use crate::tokenizer::TokenizerParts;
+use crate::tokenizer::{SpacePrefix, Spaces, TokenizerParts};
 
 const MODEL: &str = "tokenizer.ggml.model";
 const PRE: &str = "tokenizer.ggml.pre";
@@ -12,7 +12,12 @@ const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
 const BOS: &str = "tokenizer.ggml.bos_token_id";
 const EOS: &str = "tokenizer.ggml.eos_token_id";
+const EOT: &str = "tokenizer.ggml.eot_token_id";
+const EOM: &str = "tokenizer.ggml.eom_token_id";
+const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
+const SQUEEZE: &str = "tokenizer.ggml.remove_extra_whitespaces";
 /// An ordinary token, where a file does not say.
 const NORMAL: i32 = 1;
 
@@ -34,21 +39,49 @@ impl GgufFile {
             Some(kinds) => self.of_vocab(KINDS, kinds.to_vec(), vocab)?,
             None => vec![NORMAL; vocab],
         };
-        if let Some(scores) = metadata.opt_f32s(SCORES)? {
-            self.of_vocab(SCORES, scores.to_vec(), vocab)?;
-        }
+        let scores = match metadata.opt_f32s(SCORES)? {
+            Some(scores) => self.of_vocab(SCORES, scores.to_vec(), vocab)?,
+            None => Vec::new(),
+        };
         let merges = metadata.opt_strings(MERGES)?;
         Ok(TokenizerParts {
             model: metadata.str(MODEL)?.to_owned(),
             pre: metadata.opt_str(PRE)?.unwrap_or("default").to_owned(),
             tokens: tokens.iter().map(str::to_owned).collect(),
             kinds,
+            scores,
             merges: merges
                 .map(|merges| merges.iter().map(str::to_owned).collect())
                 .unwrap_or_default(),
             bos: self.token_id(BOS, vocab)?,
             eos: self.token_id(EOS, vocab)?,
-            add_bos: metadata.opt_bool(ADD_BOS)?.unwrap_or(false),
+            ends: [self.token_id(EOT, vocab)?, self.token_id(EOM, vocab)?]
+                .into_iter()
+                .flatten()
+                .collect(),
+            unknown: self.token_id(UNKNOWN, vocab)?,
+            // Vocabularies of pieces begin their texts so where a file does not say.
+            add_bos: metadata
+                .opt_bool(ADD_BOS)?
+                .unwrap_or(metadata.str(MODEL)? == "llama"),
+            spaces: self.spaces()?,
+            ..TokenizerParts::default()
+        })
+    }
+
+    /// How a vocabulary of pieces treats spaces. A file that does not say puts one in front.
+    fn spaces(&self) -> Result<Spaces, ModelFileError> {
+        let metadata = self.metadata();
+        let prefixed = metadata.opt_bool(ADD_SPACE)?.unwrap_or(true);
+        Ok(Spaces {
+            prefix: if prefixed {
+                SpacePrefix::Segments
+            } else {
+                SpacePrefix::Never
+            },
+            squeeze: metadata.opt_bool(SQUEEZE)?.unwrap_or(false),
+            strip: prefixed,
+            ..Spaces::default()
         })
     }
 

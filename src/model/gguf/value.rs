@@ -68,6 +68,14 @@ pub struct Strings {
 }
 
 impl Strings {
+    /// None yet, with room for so many strings of so many bytes together.
+    pub(super) fn with_capacity(count: usize, bytes: usize) -> Self {
+        Self {
+            text: String::with_capacity(bytes),
+            ends: Vec::with_capacity(count),
+        }
+    }
+
     /// Number of strings.
     #[must_use]
     pub fn len(&self) -> usize {

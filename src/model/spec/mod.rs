@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 pub use source::{Artifact, Sha256, Source};
 
+use super::quantise::Quantise;
+
 /// A model that can be fetched and served.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,8 @@ pub struct Manifest {
     pub context: u32,
     /// Used instead of the chat template in the model's file.
     pub chat_template: Option<String>,
+    /// What matrices of floats become when they are loaded; nothing else where this is not stated.
+    pub quantise: Option<Quantise>,
     /// Where the file comes from.
     pub source: Source,
 }
@@ -37,7 +41,7 @@ pub struct Manifest {
 pub enum Located {
     /// An id that has a manifest.
     Known(Box<Manifest>),
-    /// A file on this machine; it may not exist.
+    /// A file or folder on this machine; it may not exist.
     File(PathBuf),
 }
 
@@ -191,17 +195,20 @@ pub fn ids(folder: &Path) -> Result<Vec<String>, ManifestError> {
     Ok(ids)
 }
 
-/// What `text` on a command line means: a path if it looks like one (a separator, a `.gguf` ending) or is an existing
-/// file, else the id of a model.
+/// What `text` on a command line means: a path if it looks like one (a separator, a `.gguf` or `.safetensors` ending) or
+/// is an existing file or the folder of a model, else the id of a model.
 ///
 /// # Errors
 /// As [`find`].
 pub fn resolve(folder: &Path, text: &str) -> Result<Located, ManifestError> {
     let path = Path::new(text);
-    let ending = path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-    if ending || text.contains(std::path::MAIN_SEPARATOR) || path.is_file() {
+    let ending = path.extension().is_some_and(|extension| {
+        ["gguf", "safetensors"]
+            .iter()
+            .any(|known| extension.eq_ignore_ascii_case(known))
+    });
+    let exists = path.is_file() || path.join("config.json").is_file();
+    if ending || exists || text.contains(std::path::MAIN_SEPARATOR) {
         return Ok(Located::File(path.to_owned()));
     }
     find(folder, text).map(|manifest| Located::Known(Box::new(manifest)))

@@ -268,6 +268,7 @@ fn what_looks_like_a_path_is_one_and_everything_else_an_id() {
         "/models/tiny",
         "tiny.gguf",
         "Tiny.GGUF",
+        "tiny.safetensors",
         "Cargo.toml",
     ] {
         assert_eq!(resolved(path).unwrap(), Located::File(path.into()));
@@ -277,6 +278,44 @@ fn what_looks_like_a_path_is_one_and_everything_else_an_id() {
         resolved("other").unwrap_err(),
         ManifestError::Unknown { .. }
     ));
+}
+
+/// A folder that is there by chance does not hide a manifest of its name; one that holds a model is meant.
+#[test]
+fn a_folder_is_a_path_where_it_holds_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tests.toml"), wheel()).unwrap();
+    assert!(
+        resolve(folder.path(), "tests").is_err(),
+        "the manifest names another id"
+    );
+    let model = "tests/fixtures/tiny/llama";
+    assert_eq!(
+        resolve(folder.path(), model).unwrap(),
+        Located::File(model.into())
+    );
+}
+
+#[test]
+fn how_weights_are_quantised_is_one_of_the_known_ways() {
+    let with = |kind: &str| {
+        wheel().replacen(
+            "context = 64",
+            &format!("context = 64\nquantise = {kind}"),
+            1,
+        )
+    };
+    assert_eq!(load(&wheel()).unwrap().quantise, None);
+    assert_eq!(
+        load(&with("\"q4_1\"")).unwrap().quantise,
+        Some(Quantise::Q4_1)
+    );
+    let message = reason(&with("\"q5_0\""));
+    assert!(
+        message.contains("\"q5_0\" is none of q8_0, q4_0, q4_1"),
+        "{message}"
+    );
+    assert!(message.starts_with("line 7: "), "{message}");
 }
 
 #[test]

@@ -3,24 +3,45 @@
 use compere_cpu::Isa;
 use proptest::prelude::*;
 
-use super::tiny::TINY;
-use super::{Piece, alone, bits, default_model, forward, runner};
+use super::architectures::{MODELS, folder};
+use super::tiny::{OTHERS, TINY, Tiny};
+use super::{Piece, alone, batch, bits, default_model, forward, runner};
 use crate::engine::paged::runner::ModelRunner;
 use crate::model::CpuRunner;
 
-fn tiny(isa: Isa, threads: usize) -> CpuRunner {
+fn of(tiny: Tiny, isa: Isa, threads: usize) -> CpuRunner {
     let folder = tempfile::tempdir().unwrap();
-    runner(isa, threads, &TINY.builder().write(folder.path()))
+    runner(isa, threads, &tiny.builder().write(folder.path()))
 }
+
+/// All small models: random ones with quantised weights, then those of other files.
+fn small(index: usize, isa: Isa, threads: usize) -> CpuRunner {
+    let tinies = [TINY].into_iter().chain(OTHERS).collect::<Vec<_>>();
+    match tinies.get(index) {
+        Some(&tiny) => of(tiny, isa, threads),
+        None => {
+            let file = folder(MODELS[index - tinies.len()]).join("model.gguf");
+            runner(isa, threads, &file)
+        }
+    }
+}
+
+const SMALL: usize = 1 + OTHERS.len() + MODELS.len();
 
 #[test]
 fn instruction_sets_and_thread_counts_give_the_same_bits() {
-    let tokens: Vec<u32> = (0..70).map(|i| i * 31 % 75).collect();
-    let want = bits(&alone(&mut tiny(Isa::available()[0], 1), &tokens, 0));
-    for isa in Isa::available() {
-        for threads in [1, 2, 5] {
-            let got = bits(&alone(&mut tiny(isa, threads), &tokens, 4));
-            assert_eq!(got, want, "{isa:?} with {threads} threads");
+    for model in 0..SMALL {
+        let tokens: Vec<u32> = (0..70).map(|i| i * 31 % 64).collect();
+        let want = bits(&alone(
+            &mut small(model, Isa::available()[0], 1),
+            &tokens,
+            0,
+        ));
+        for isa in Isa::available() {
+            for threads in [1, 2, 5] {
+                let got = bits(&alone(&mut small(model, isa, threads), &tokens, 4));
+                assert_eq!(got, want, "{isa:?} with {threads} threads, model {model}");
+            }
         }
     }
 }
@@ -98,7 +119,9 @@ fn batched_equals_alone(runner: &mut CpuRunner, vocab: u32) {
 
 #[test]
 fn batched_chunked_and_shared_equal_alone() {
-    batched_equals_alone(&mut tiny(Isa::best(), 2), 75);
+    for model in 0..SMALL {
+        batched_equals_alone(&mut small(model, Isa::best(), 2), 64);
+    }
 }
 
 #[test]
@@ -107,20 +130,39 @@ fn the_default_model_gives_the_same_bits_batched_chunked_and_shared() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
+    /// Also the logits of some rows are those they have among all, though the last layer computes no others.
     #[test]
-    fn any_chunks_give_the_bits_of_the_whole(cuts in prop::collection::vec(1..40usize, 1..8), isa in 0..3usize) {
+    fn any_chunks_and_any_wanted_rows_give_the_bits_of_the_whole(
+        cuts in prop::collection::vec((1..40usize, any::<u64>()), 1..8),
+        isa in 0..3usize,
+        model in 0..SMALL,
+    ) {
         let sets = Isa::available();
-        let mut runner = tiny(sets[isa % sets.len()], 2);
-        let total: usize = cuts.iter().sum();
-        let tokens: Vec<u32> = (0..total as u32).map(|i| i * 7 % 75).collect();
+        let mut runner = small(model, sets[isa % sets.len()], 2);
+        let total: usize = cuts.iter().map(|(rows, _)| rows).sum();
+        // Near ends of the context of the smallest.
+        let total = total.min(runner.limits().max_context);
+        let tokens: Vec<u32> = (0..total as u32).map(|i| i * 7 % 64).collect();
         let want = bits(&alone(&mut runner, &tokens, 0));
         let blocks: Vec<u32> = (30..30 + total.div_ceil(runner.limits().block_tokens) as u32).collect();
         let mut position = 0;
-        for rows in cuts {
+        for (rows, mask) in cuts {
+            let rows = rows.min(total - position);
+            if rows == 0 {
+                break;
+            }
             let piece = Piece { tokens: tokens[position..position + rows].to_vec(), position, blocks: blocks.clone() };
-            prop_assert_eq!(&bits(&forward(&mut runner, &[piece]))[..], &want[position..position + rows]);
+            let mut batch = batch(&[piece]);
+            batch.logit_rows.retain(|row| mask >> (row % 64) & 1 == 1);
+            let mut logits = vec![f32::NAN; 3];
+            runner.forward(&batch, &mut logits).unwrap();
+            let vocab = runner.limits().vocab;
+            prop_assert_eq!(logits.len(), batch.logit_rows.len() * vocab);
+            for (row, logits) in batch.logit_rows.iter().zip(logits.chunks(vocab)) {
+                prop_assert_eq!(&bits(&[logits.to_vec()])[0], &want[position + row]);
+            }
             position += rows;
         }
     }

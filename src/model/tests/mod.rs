@@ -1,6 +1,8 @@
 //! The decoder agrees with independent ones, and gives the same bits however its work is put together.
 
 mod agreement;
+mod architectures;
+mod checkpoints;
 mod invariance;
 mod kinds;
 mod reference;
@@ -30,7 +32,7 @@ fn runner(isa: Isa, threads: usize, path: &std::path::Path) -> CpuRunner {
     let options = LoadOptions {
         threads: Some(threads),
         kv_bytes: 64 << 20,
-        max_context: None,
+        ..LoadOptions::default()
     };
     load_on(isa, path, &options).unwrap().runner
 }
@@ -74,7 +76,7 @@ fn forward(runner: &mut CpuRunner, pieces: &[Piece]) -> Vec<Vec<f32>> {
 }
 
 /// The logits of a sequence in one step, alone, in blocks from `first_block` on.
-fn alone(runner: &mut CpuRunner, tokens: &[TokenId], first_block: u32) -> Vec<Vec<f32>> {
+pub(super) fn alone(runner: &mut CpuRunner, tokens: &[TokenId], first_block: u32) -> Vec<Vec<f32>> {
     let blocks = tokens.len().div_ceil(runner.limits().block_tokens) as u32;
     let piece = Piece {
         tokens: tokens.to_vec(),

@@ -1,6 +1,6 @@
 //! A decoder as plainly as it can be written: weights as numbers, one token after another, no cache but two lists.
 
-use crate::model::decoder::DecoderSpec;
+use crate::model::decoder::{Activation, DecoderSpec, Pairs, RopeScaling, RopeSpec};
 use crate::model::gguf::{GgufFile, TensorKind};
 
 /// Where numbers lose precision on their way.
@@ -29,38 +29,59 @@ pub(super) fn logits(
         .iter()
         .map(|&token| embedding.row(token as usize).to_vec())
         .collect();
-    for layer in 0..spec.layers {
-        let name = |part: &str| format!("blk.{layer}.{part}.weight");
-        let normal: Vec<_> = xs
-            .iter()
-            .map(|x| norm(file, &name("attn_norm"), spec, x))
-            .collect();
-        let projections = ["attn_q", "attn_k", "attn_v"];
-        let projections = projections.map(|part| matrix(file, &name(part)).times(&normal));
-        let attended = attention(spec, projections, inputs);
-        add(
-            &mut xs,
-            &matrix(file, &name("attn_output")).times(&attended),
-        );
-        let normal: Vec<_> = xs
-            .iter()
-            .map(|x| norm(file, &name("ffn_norm"), spec, x))
-            .collect();
-        let mut hidden = matrix(file, &name("ffn_gate")).times(&normal);
-        let up = matrix(file, &name("ffn_up")).times(&normal);
-        for (gate, up) in hidden.iter_mut().flatten().zip(up.iter().flatten()) {
-            *gate = *gate / (1.0 + (-*gate).exp()) * up;
-        }
-        add(&mut xs, &matrix(file, &name("ffn_down")).times(&hidden));
+    for x in xs.iter_mut().flatten() {
+        *x *= spec.embedding_scale;
     }
-    let normal: Vec<_> = xs
-        .iter()
-        .map(|x| norm(file, "output_norm.weight", spec, x))
-        .collect();
+    for layer in 0..spec.layers {
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let normal = norms(file, &name("attn_norm.weight"), spec, &xs);
+        let projections = ["attn_q", "attn_k", "attn_v"].map(|part| {
+            let mut rows = matrix(file, &name(&format!("{part}.weight"))).times(&normal);
+            if spec.biases {
+                add_to_each(&mut rows, &vector(file, &name(&format!("{part}.bias"))));
+            }
+            if spec.head_norms && part != "attn_v" {
+                let weight = vector(file, &name(&format!("{part}_norm.weight")));
+                rows = rows
+                    .iter()
+                    .map(|row| heads_normed(row, &weight, spec))
+                    .collect();
+            }
+            rows
+        });
+        let attended = attention(spec, layer, projections, inputs);
+        let mut out = matrix(file, &name("attn_output.weight")).times(&attended);
+        if spec.output_norms {
+            out = norms(file, &name("post_attention_norm.weight"), spec, &out);
+        }
+        add(&mut xs, &out);
+        let normal = norms(file, &name("ffn_norm.weight"), spec, &xs);
+        let mut hidden = matrix(file, &name("ffn_gate.weight")).times(&normal);
+        let up = matrix(file, &name("ffn_up.weight")).times(&normal);
+        for (gate, up) in hidden.iter_mut().flatten().zip(up.iter().flatten()) {
+            *gate = activated(spec.activation, *gate) * up;
+        }
+        let mut out = matrix(file, &name("ffn_down.weight")).times(&hidden);
+        if spec.output_norms {
+            out = norms(file, &name("post_ffw_norm.weight"), spec, &out);
+        }
+        add(&mut xs, &out);
+    }
+    let normal = norms(file, "output_norm.weight", spec, &xs);
     let head = file
         .tensor("output.weight")
         .map(|_| matrix(file, "output.weight"));
     head.unwrap_or(embedding).times(&normal)
+}
+
+fn activated(activation: Activation, x: f32) -> f32 {
+    match activation {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Gelu => {
+            let inner = (2.0 / std::f32::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
+    }
 }
 
 fn add(xs: &mut [Vec<f32>], ys: &[Vec<f32>]) {
@@ -69,28 +90,67 @@ fn add(xs: &mut [Vec<f32>], ys: &[Vec<f32>]) {
     }
 }
 
-fn norm(file: &GgufFile, name: &str, spec: &DecoderSpec, x: &[f32]) -> Vec<f32> {
+fn add_to_each(rows: &mut [Vec<f32>], bias: &[f32]) {
+    for row in rows {
+        row.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias);
+    }
+}
+
+fn norms(file: &GgufFile, name: &str, spec: &DecoderSpec, xs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let weight = vector(file, name);
+    xs.iter().map(|x| normed(x, &weight, spec)).collect()
+}
+
+fn normed(x: &[f32], weight: &[f32], spec: &DecoderSpec) -> Vec<f32> {
     let squares: f32 = x.iter().map(|x| x * x).sum();
     let rms = (squares / x.len() as f32 + spec.epsilon).sqrt();
     x.iter()
-        .zip(matrix(file, name).numbers)
+        .zip(weight)
         .map(|(x, weight)| x / rms * weight)
         .collect()
 }
 
+fn heads_normed(row: &[f32], weight: &[f32], spec: &DecoderSpec) -> Vec<f32> {
+    let heads = row.chunks(spec.head_dim);
+    heads.flat_map(|head| normed(head, weight, spec)).collect()
+}
+
+/// Turns each pair of a head by its angle, where the file has it.
+fn rotate(head: &mut [f32], position: usize, pairs: Pairs, rope: &RopeSpec) {
+    let (dim, magnitude) = match rope.scaling {
+        RopeScaling::Yarn { magnitude, .. } => (head.len(), magnitude),
+        _ => (head.len(), 1.0),
+    };
+    for (pair, frequency) in rope.frequencies(dim).iter().enumerate() {
+        let (first, second) = match pairs {
+            Pairs::Neighbours => (2 * pair, 2 * pair + 1),
+            Pairs::Halves => (pair, pair + dim / 2),
+        };
+        let angle = position as f64 * frequency;
+        let (sin, cos) = (
+            angle.sin() as f32 * magnitude,
+            angle.cos() as f32 * magnitude,
+        );
+        (head[first], head[second]) = (
+            head[first] * cos - head[second] * sin,
+            head[first] * sin + head[second] * cos,
+        );
+    }
+}
+
 fn attention(
     spec: &DecoderSpec,
+    layer: usize,
     [mut queries, mut keys, mut values]: [Vec<Vec<f32>>; 3],
     inputs: Inputs,
 ) -> Vec<Vec<f32>> {
     let dim = spec.head_dim;
+    let sliding = spec.sliding(layer);
+    let rope = sliding.map_or(&spec.rope, |sliding| &sliding.rope);
     for rows in [&mut queries, &mut keys] {
         for (position, row) in rows.iter_mut().enumerate() {
-            for (index, pair) in row.chunks_mut(2).enumerate() {
-                let wave = -2.0 * (index % (dim / 2)) as f64 / dim as f64;
-                let angle = position as f64 * f64::from(spec.rope_base).powf(wave);
-                let (sin, cos) = (angle.sin() as f32, angle.cos() as f32);
-                (pair[0], pair[1]) = (pair[0] * cos - pair[1] * sin, pair[0] * sin + pair[1] * cos);
+            for head in row.chunks_mut(dim) {
+                rotate(head, position, spec.pairs, rope);
             }
         }
     }
@@ -102,14 +162,17 @@ fn attention(
     let one = |position: usize, index: usize| -> Vec<f32> {
         let query = head(&queries[position], index);
         let kv = index / (spec.heads / spec.kv_heads);
-        let scores: Vec<f32> = (0..=position)
-            .map(|at| dot(&query, &head(&keys[at], kv)) / (dim as f32).sqrt())
+        let hidden = |at: usize| sliding.is_some_and(|sliding| position - at >= sliding.window);
+        let seen: Vec<usize> = (0..=position).filter(|&at| !hidden(at)).collect();
+        let scores: Vec<f32> = seen
+            .iter()
+            .map(|&at| dot(&query, &head(&keys[at], kv)) * spec.attention_scale)
             .collect();
         let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weights: Vec<f32> = scores.iter().map(|score| (score - largest).exp()).collect();
         let sum: f32 = weights.iter().sum();
         let mut out = vec![0.0; dim];
-        for (at, weight) in weights.iter().enumerate() {
+        for (&at, weight) in seen.iter().zip(&weights) {
             for (out, value) in out.iter_mut().zip(head(&values[at], kv)) {
                 *out += weight / sum * value;
             }
@@ -165,6 +228,10 @@ fn bytes(x: &[f32]) -> Vec<f32> {
         block.iter().map(round).collect::<Vec<f32>>()
     };
     x.chunks(32).flat_map(block).collect()
+}
+
+fn vector(file: &GgufFile, name: &str) -> Vec<f32> {
+    matrix(file, name).numbers
 }
 
 fn matrix(file: &GgufFile, name: &str) -> Numbers {

@@ -2,12 +2,12 @@
 
 use compere_cpu::Isa;
 
-use super::tiny::{TINY, Tiny};
+use super::tiny::{OTHERS, TINY, Tiny};
 use super::{Piece, alone, batch, bits, runner};
 use crate::engine::paged::batch::Batch;
 use crate::engine::paged::runner::ModelRunner;
 use crate::model::gguf::testing::GgufBuilder;
-use crate::model::gguf::{TensorKind, Value};
+use crate::model::gguf::{Array, TensorKind, Value};
 use crate::model::{CpuRunner, LoadOptions, load};
 
 fn load_error(file: &GgufBuilder, options: &LoadOptions) -> String {
@@ -22,38 +22,87 @@ fn with(key: &str, value: Value) -> GgufBuilder {
     TINY.builder().replace(key, value)
 }
 
+/// Each key set to this value is refused, for this reason.
+fn refused<const N: usize>(cases: [(&str, Value, &str); N]) {
+    for (key, value, reason) in cases {
+        let error = load_error(&with(key, value), &LoadOptions::default());
+        assert!(error.contains(&format!("{key}: {reason}")), "{error}");
+    }
+}
+
 #[test]
 fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
-    let cases = [
+    refused([
         (
             "general.architecture",
             Value::Text("gpt2".to_owned()),
             "architecture \"gpt2\" is not supported",
         ),
         (
+            "general.architecture",
+            Value::Text("gemma2".to_owned()),
+            "architecture \"gemma2\" is not supported",
+        ),
+        (
             "llama.rope.scaling.type",
-            Value::Text("yarn".to_owned()),
-            "rope scaling \"yarn\" is not supported",
+            Value::Text("longrope".to_owned()),
+            "rope scaling \"longrope\" is not supported",
         ),
         (
-            "llama.rope.scaling.factor",
-            Value::F32(4.0),
-            "rope scaling by 4 is not supported",
+            "llama.rope.scaling.yarn_log_multiplier",
+            Value::F32(0.1),
+            "a magnitude by layers is not supported",
         ),
         (
-            "llama.rope.scale_linear",
-            Value::F32(2.0),
-            "rope scaling by 2 is not supported",
+            "llama.attn_logit_softcapping",
+            Value::F32(50.0),
+            "a soft cap on scores is not supported",
         ),
         (
-            "llama.attention.sliding_window",
-            Value::U32(4096),
-            "a sliding window is not supported",
+            "llama.final_logit_softcapping",
+            Value::F32(30.0),
+            "a soft cap on logits is not supported",
+        ),
+        (
+            "llama.attention.causal",
+            Value::Bool(false),
+            "attention to later tokens is not supported",
+        ),
+        (
+            "llama.logit_scale",
+            Value::F32(0.25),
+            "scaled logits is not supported",
         ),
         (
             "llama.expert_count",
             Value::U32(8),
             "a mixture of experts is not supported",
+        ),
+    ]);
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_by_key() {
+    refused([
+        (
+            "llama.rope.scaling.factor",
+            Value::F32(-4.0),
+            "-4 is not a positive number",
+        ),
+        (
+            "llama.attention.sliding_window",
+            Value::Text("4096".to_owned()),
+            "expected an integer",
+        ),
+        (
+            "llama.attention.key_length",
+            Value::U32(72),
+            "heads of 72; supported are multiples of 16 up to 256",
+        ),
+        (
+            "llama.attention.scale",
+            Value::F32(-1.0),
+            "-1 is not a positive number",
         ),
         (
             "llama.attention.head_count_kv",
@@ -85,18 +134,92 @@ fn what_a_file_asks_for_and_is_not_supported_is_refused_by_name() {
             Value::F32(-1.0),
             "-1 is not a positive number",
         ),
+    ]);
+}
+
+/// What only some architectures, or only some values beside them, rule out.
+#[test]
+fn settings_that_do_not_go_together_are_refused_by_name() {
+    let [_, qwen2, qwen3, gemma3] = OTHERS.map(Tiny::builder);
+    let text = |text: &str| Value::Text(text.to_owned());
+    let yarn = TINY
+        .builder()
+        .replace("llama.rope.scaling.type", text("yarn"));
+    let cases = [
+        (
+            qwen2.replace("qwen2.attention.sliding_window", Value::U32(64)),
+            "qwen2.attention.sliding_window: a sliding window of 64 in unstated layers is not supported",
+        ),
+        (
+            qwen3.replace("qwen3.expert_count", Value::U32(8)),
+            "qwen3.expert_count: a mixture of experts is not supported",
+        ),
+        (
+            gemma3
+                .clone()
+                .replace("gemma3.attention.key_length_swa", Value::U32(64)),
+            "gemma3.attention.key_length_swa: 64 is not the head's size 32",
+        ),
+        (
+            gemma3.replace(
+                "gemma3.attention.sliding_window_pattern",
+                Value::Array(Array::Bool(vec![true; 3])),
+            ),
+            "gemma3.attention.sliding_window_pattern: 3 entries for 7 layers",
+        ),
+        (yarn.clone(), "llama.rope.scaling.factor: missing"),
+        (
+            yarn.replace("llama.rope.scaling.factor", Value::F32(2.0))
+                .replace("llama.rope.scaling.yarn_ext_factor", Value::F32(0.5)),
+            "llama.rope.scaling.yarn_ext_factor: a ramp of 0.5 is not supported",
+        ),
+        (
+            TINY.builder()
+                .f32_tensor("rope_freqs.weight", &[15], &[1.0; 15]),
+            "rope_freqs.weight: axes [15], expected [16]",
+        ),
+        (
+            TINY.builder()
+                .f32_tensor("rope_freqs.weight", &[16], &[0.0; 16]),
+            "rope_freqs.weight: 0 is not a positive number",
+        ),
     ];
-    for (key, value, reason) in cases {
-        let error = load_error(&with(key, value), &LoadOptions::default());
-        assert!(error.contains(&format!("{key}: {reason}")), "{error}");
+    for (file, reason) in cases {
+        let error = load_error(&file, &LoadOptions::default());
+        assert!(error.contains(reason), "{error}");
     }
+}
+
+#[test]
+fn a_part_that_the_architecture_has_and_the_file_has_not_is_named() {
+    let [_, qwen2, qwen3, gemma3] = OTHERS;
+    for (tiny, parts, missing) in [
+        (qwen2, [false; 3], "blk.0.attn_q.bias"),
+        (qwen3, [false; 3], "blk.0.attn_q_norm.weight"),
+        (
+            gemma3,
+            [false, true, false],
+            "blk.0.post_attention_norm.weight",
+        ),
+    ] {
+        let error = load_error(&Tiny { parts, ..tiny }.builder(), &LoadOptions::default());
+        assert!(error.contains(&format!("{missing}: missing")), "{error}");
+    }
+    let excess = Tiny {
+        parts: [false, true, false],
+        ..TINY
+    };
+    let error = load_error(&excess.builder(), &LoadOptions::default());
+    let reason = "blk.0.attn_q_norm.weight: a tensor that this decoder does not use";
+    assert!(error.contains(reason), "{error}");
 }
 
 #[test]
 fn tensors_that_the_decoder_would_ignore_are_refused_by_name() {
     for name in [
-        "rope_freqs.weight",
-        "blk.0.attn_q.bias",
+        "rope_factors_long.weight",
+        "blk.0.attn_output.bias",
+        "blk.1.attn_q.bias",
         "blk.2.attn_q.weight",
     ] {
         let file = TINY.builder().f32_tensor(name, &[16], &[1.0; 16]);
@@ -156,7 +279,7 @@ fn options_that_do_not_fit_the_model_are_refused() {
         let error = load_error(&TINY.builder(), &options);
         assert_eq!(
             error,
-            format!("max_context: {context} is not from 1 to 512, the model's context")
+            format!("max_context: {context} is not from 2 to 512, the model's context")
         );
     }
 }
@@ -183,7 +306,7 @@ fn a_batch_that_cannot_be_computed_is_refused_and_the_runner_stays_usable() {
         change(&mut batch);
         batch
     };
-    let cases: [(Batch, &str); 9] = [
+    let cases: [(Batch, &str); 10] = [
         (
             broken(|b| b.tokens[1] = 75),
             "token 75 is outside the vocabulary of 75",
@@ -192,6 +315,10 @@ fn a_batch_that_cannot_be_computed_is_refused_and_the_runner_stays_usable() {
         (
             broken(|b| b.logit_rows.push(3)),
             "logits of row 3 in a batch of 3 rows",
+        ),
+        (
+            broken(|b| b.logit_rows = vec![1, 0]),
+            "the rows whose logits are wanted are not ascending",
         ),
         (
             broken(|b| b.sequences[1].row = 1),

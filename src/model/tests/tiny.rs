@@ -1,4 +1,4 @@
-//! Random llama models, small enough to try everything on.
+//! Random models of every architecture, small enough to try everything on.
 
 use std::iter::Cycle;
 use std::slice::Iter;
@@ -9,6 +9,7 @@ use crate::model::gguf::{TensorKind, Value};
 /// Shape of a tiny model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiny {
+    pub(super) architecture: &'static str,
     pub(super) layers: usize,
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
@@ -19,12 +20,17 @@ pub(super) struct Tiny {
     pub(super) separate_head: bool,
     /// Kinds that the matrices have in turns, instead of the builder's own mixture.
     pub(super) kinds: &'static [TensorKind],
+    /// Biases, norms of heads, norms of outputs.
+    pub(super) parts: [bool; 3],
+    /// Positions that layers with a window see.
+    pub(super) window: Option<usize>,
     pub(super) seed: u64,
 }
 
 /// Three query heads a key head, a head width that is not the residual width over the heads, sizes that are no multiple
 /// of the tiles.
 pub(super) const TINY: Tiny = Tiny {
+    architecture: "llama",
     layers: 2,
     heads: 6,
     kv_heads: 2,
@@ -34,27 +40,66 @@ pub(super) const TINY: Tiny = Tiny {
     vocab: 75,
     separate_head: false,
     kinds: &[],
+    parts: [false; 3],
+    window: None,
     seed: 7,
 };
+
+/// The other architectures, with heads that end inside a block of 32 numbers, windows that end inside a block of
+/// positions, and as many layers as show every kind.
+pub(super) const OTHERS: [Tiny; 4] = [
+    Tiny {
+        window: Some(21),
+        head_dim: 80,
+        ..TINY
+    },
+    Tiny {
+        architecture: "qwen2",
+        parts: [true, false, false],
+        head_dim: 48,
+        ..TINY
+    },
+    Tiny {
+        architecture: "qwen3",
+        parts: [false, true, false],
+        head_dim: 80,
+        separate_head: true,
+        ..TINY
+    },
+    Tiny {
+        architecture: "gemma3",
+        parts: [false, true, true],
+        window: Some(19),
+        layers: 7,
+        heads: 2,
+        kv_heads: 1,
+        width: 64,
+        hidden: 64,
+        ..TINY
+    },
+];
 
 impl Tiny {
     /// The file, to which a test may add.
     pub(super) fn builder(self) -> GgufBuilder {
         let tokens: Vec<String> = (0..self.vocab).map(|token| format!("t{token}")).collect();
+        let key = |name: &str| format!("{}.{name}", self.architecture);
         let mut file = GgufBuilder::new()
-            .text("general.architecture", "llama")
+            .text("general.architecture", self.architecture)
             .text("tokenizer.ggml.model", "gpt2")
             .strings("tokenizer.ggml.tokens", &tokens)
-            .u32("llama.block_count", self.layers as u32)
-            .u32("llama.context_length", 512)
-            .u32("llama.embedding_length", self.width as u32)
-            .u32("llama.feed_forward_length", self.hidden as u32)
-            .u32("llama.attention.head_count", self.heads as u32)
-            .u32("llama.attention.head_count_kv", self.kv_heads as u32)
-            .u32("llama.attention.key_length", self.head_dim as u32)
-            .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
-            .value("llama.rope.freq_base", Value::F32(1000.0));
-        let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+            .u32(&key("block_count"), self.layers as u32)
+            .u32(&key("context_length"), 512)
+            .u32(&key("embedding_length"), self.width as u32)
+            .u32(&key("feed_forward_length"), self.hidden as u32)
+            .u32(&key("attention.head_count"), self.heads as u32)
+            .u32(&key("attention.head_count_kv"), self.kv_heads as u32)
+            .u32(&key("attention.key_length"), self.head_dim as u32)
+            .f32(&key("attention.layer_norm_rms_epsilon"), 1e-5)
+            .value(&key("rope.freq_base"), Value::F32(1000.0));
+        if let Some(window) = self.window {
+            file = file.u32(&key("attention.sliding_window"), window as u32);
+        }
         let mut random = Random {
             state: self.seed,
             kinds: self.kinds.iter().cycle(),
@@ -65,21 +110,45 @@ impl Tiny {
             file = random.matrix(file, "output", TensorKind::F16, self.vocab, self.width);
         }
         for layer in 0..self.layers {
-            let name = |part: &str| format!("blk.{layer}.{part}");
-            // Layers differ in kinds, so that every kind and mixed inputs occur.
-            let other = [TensorKind::Q4_0, TensorKind::F16, TensorKind::F32][layer % 3];
-            file = random.norm(file, &name("attn_norm"), self.width);
-            file = random.norm(file, &name("ffn_norm"), self.width);
-            for (part, kind, rows, cols) in [
-                ("attn_q", TensorKind::Q4_1, queries, self.width),
-                ("attn_k", TensorKind::Q4_1, keys, self.width),
-                ("attn_v", other, keys, self.width),
-                ("attn_output", TensorKind::Q4_1, self.width, queries),
-                ("ffn_gate", TensorKind::Q4_1, self.hidden, self.width),
-                ("ffn_up", other, self.hidden, self.width),
-                ("ffn_down", TensorKind::Q8_0, self.width, self.hidden),
-            ] {
-                file = random.matrix(file, &name(part), kind, rows, cols);
+            file = self.layer(file, layer, &mut random);
+        }
+        file
+    }
+
+    fn layer(self, mut file: GgufBuilder, layer: usize, random: &mut Random) -> GgufBuilder {
+        let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        // Layers differ in kinds, so that every kind and mixed inputs occur.
+        let other = [TensorKind::Q4_0, TensorKind::F16, TensorKind::F32][layer % 3];
+        file = random.norm(file, &name("attn_norm"), self.width);
+        file = random.norm(file, &name("ffn_norm"), self.width);
+        for (part, kind, rows, cols) in [
+            ("attn_q", TensorKind::Q4_1, queries, self.width),
+            ("attn_k", TensorKind::Q4_1, keys, self.width),
+            ("attn_v", other, keys, self.width),
+            ("attn_output", TensorKind::Q4_1, self.width, queries),
+            ("ffn_gate", TensorKind::Q4_1, self.hidden, self.width),
+            ("ffn_up", other, self.hidden, self.width),
+            ("ffn_down", TensorKind::Q8_0, self.width, self.hidden),
+        ] {
+            file = random.matrix(file, &name(part), kind, rows, cols);
+        }
+        let [biases, head_norms, output_norms] = self.parts;
+        for (part, width) in [("attn_q", queries), ("attn_k", keys), ("attn_v", keys)] {
+            if biases {
+                let numbers: Vec<f32> = (0..width).map(|_| 0.5 * random.number()).collect();
+                let name = format!("{}.bias", name(part));
+                file = file.f32_tensor(&name, &[width as u64], &numbers);
+            }
+        }
+        for (exists, part, width) in [
+            (head_norms, "attn_q_norm", self.head_dim),
+            (head_norms, "attn_k_norm", self.head_dim),
+            (output_norms, "post_attention_norm", self.width),
+            (output_norms, "post_ffw_norm", self.width),
+        ] {
+            if exists {
+                file = random.norm(file, &name(part), width);
             }
         }
         file

@@ -294,6 +294,33 @@ fn penalties_change_the_greedy_choice() {
 }
 
 #[test]
+fn bias_is_added_after_penalties_so_that_it_forbids_and_forces() {
+    let mut sampling = Sampling {
+        repetition_penalty: 10.0,
+        ..Sampling::default()
+    };
+    let penalties = Penalties::new(&sampling, &[1]);
+    let logits = [9.0, 8.0, 7.0];
+    assert_eq!(pick_after(&logits, &sampling, &penalties, 0), Ok(0));
+    sampling.logit_bias = vec![(1, 100.0)];
+    assert_eq!(pick_after(&logits, &sampling, &penalties, 0), Ok(1));
+    sampling.logit_bias = vec![(0, -100.0), (1, -100.0)];
+    let warm = Sampling {
+        temperature: 1.0,
+        ..sampling.clone()
+    };
+    for position in 0..100 {
+        assert_eq!(pick_after(&logits, &warm, &penalties, position), Ok(2));
+    }
+    sampling.logit_bias = vec![(2, 1.5), (4_000_000_000, 3.0)];
+    assert_eq!(
+        pick(&logits, &sampling, 0),
+        Ok(0),
+        "a bias is a number like others"
+    );
+}
+
+#[test]
 fn the_exponential_is_exact_enough() {
     for x in (0..870_000).map(|step| -(step as f32) * 1e-4) {
         let exact = f64::from(x).exp();

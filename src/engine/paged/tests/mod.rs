@@ -1,8 +1,10 @@
 //! The engine as a whole, driven step by step on one thread, and as callers see it.
 
+mod choices;
 mod equality;
 mod fairness;
 mod lifetime;
+mod logprobs;
 mod pinning;
 mod properties;
 mod refusals;

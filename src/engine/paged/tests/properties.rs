@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::support::{Reader, Rig, alone, limits, request};
+use super::support::{Reader, Rig, choices_alone, limits, request};
 use crate::engine::paged::Config;
 use crate::engine::paged::sequence::Purpose;
 use crate::engine::{
@@ -34,6 +34,17 @@ struct Ask {
     deadline_ms: Option<u64>,
     seed: Option<u64>,
     stop: bool,
+    extras: Extras,
+}
+
+/// What most requests do not ask for.
+#[derive(Clone, Debug, Default)]
+struct Extras {
+    choices: usize,
+    logprobs: Option<usize>,
+    prompt_logprobs: Option<usize>,
+    bias: Vec<(u32, f32)>,
+    min_tokens: usize,
 }
 
 const PREFIXES: [&str; 3] = ["", "shared-pre", "shared-prefix-longer"];
@@ -54,8 +65,13 @@ impl Ask {
                 temperature: if self.seed.is_some() { 1.0 } else { 0.0 },
                 seed: self.seed.unwrap_or(0),
                 repetition_penalty: 1.1,
+                logit_bias: self.extras.bias.clone(),
                 ..Sampling::default()
             },
+            logprobs: self.extras.logprobs,
+            prompt_logprobs: self.extras.prompt_logprobs,
+            min_tokens: self.extras.min_tokens.min(self.max_tokens),
+            stop_token_ids: vec![0, 33],
             stop: if self.stop {
                 stop.collect()
             } else {
@@ -64,6 +80,26 @@ impl Ask {
             ..request(&text, self.max_tokens)
         }
     }
+}
+
+fn extras() -> impl Strategy<Value = Extras> {
+    let bias =
+        (0..4_u32).prop_map(|few| (0..few).map(|n| (40 + n, 9.0 - 6.0 * n as f32)).collect());
+    let some = proptest::option::weighted(0.6, 0..21_usize);
+    let wanted = (1..5_usize, some.clone(), some, bias, 0..9_usize).prop_map(
+        |(choices, logprobs, prompt_logprobs, bias, min_tokens)| Extras {
+            choices,
+            logprobs,
+            prompt_logprobs,
+            bias,
+            min_tokens,
+        },
+    );
+    let none = Just(Extras {
+        choices: 1,
+        ..Extras::default()
+    });
+    prop_oneof![none, wanted]
 }
 
 fn asks() -> impl Strategy<Value = Ask> {
@@ -82,9 +118,10 @@ fn asks() -> impl Strategy<Value = Ask> {
         deadlines,
         seeds,
         any::<bool>(),
+        extras(),
     )
         .prop_map(
-            |(prefix, tail, max_tokens, priority, deadline_ms, seed, stop)| Ask {
+            |(prefix, tail, max_tokens, priority, deadline_ms, seed, stop, extras)| Ask {
                 prefix,
                 tail,
                 max_tokens,
@@ -92,6 +129,7 @@ fn asks() -> impl Strategy<Value = Ask> {
                 deadline_ms,
                 seed,
                 stop,
+                extras,
             },
         )
 }
@@ -134,7 +172,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
 /// The engine under test and what is known about each request.
 struct World {
     rig: Rig,
-    live: Vec<(GenerateRequest, Reader)>,
+    /// Each with its place among the request's choices.
+    live: Vec<((GenerateRequest, usize), Reader)>,
     tickets: Vec<PinTicket>,
     pins: Vec<PinId>,
 }
@@ -183,8 +222,12 @@ impl World {
         let request = ask.request(&self.rig);
         let limit = self.rig.intake.limits().max_sequence_tokens;
         let fits = request.prompt.len() + ask.max_tokens <= limit;
-        match self.rig.try_submit(request.clone()) {
-            Ok(reader) => self.live.push((request, reader)),
+        match self.rig.try_choices(request.clone(), ask.extras.choices) {
+            Ok(readers) => {
+                let choices = readers.into_iter().enumerate();
+                self.live
+                    .extend(choices.map(|(choice, reader)| ((request.clone(), choice), reader)));
+            }
             Err(SubmitError::ContextLength { .. }) => assert!(!fits),
             Err(SubmitError::QueueFull { .. }) => assert!(fits),
             Err(other) => panic!("{other}"),
@@ -224,15 +267,19 @@ impl World {
             steps += 1;
             assert!(steps < 5000, "the work does not end");
         }
-        for (request, mut reader) in self.live {
+        for ((request, choice), mut reader) in self.live {
             let text = reader.text();
             let finish = reader.end();
-            let (expected, expected_finish) = alone(request);
+            let mut alone = choices_alone(request, choice + 1).remove(choice);
+            let (expected, expected_finish) = (alone.text(), alone.end());
+            assert!(alone.scores.starts_with(&reader.scores));
             match finish.reason {
                 FinishReason::Stop | FinishReason::Length => {
                     assert_eq!(text, expected);
                     assert_eq!(finish.reason, expected_finish.reason);
                     assert_eq!(finish.usage.completion, expected_finish.usage.completion);
+                    assert_eq!(reader.scores, alone.scores);
+                    assert_eq!(reader.prompt, alone.prompt);
                 }
                 FinishReason::Deadline | FinishReason::Error(_) => {
                     assert!(expected.starts_with(&text), "{text:?} of {expected:?}");

@@ -65,6 +65,51 @@ fn the_pool_bounds_an_open_ended_request() {
 }
 
 #[test]
+fn tokens_outside_the_vocabulary_and_numbers_without_meaning_are_refused_by_name() {
+    type Fault = fn(&mut GenerateRequest);
+    let faults: [(&str, &str, Fault); 10] = [
+        ("logit_bias", "token 128", |r| {
+            r.sampling.logit_bias = vec![(0, 1.0), (128, 1.0)]
+        }),
+        ("logit_bias", "twice", |r| {
+            r.sampling.logit_bias = vec![(5, 1.0), (0, 2.0), (5, 1.0)]
+        }),
+        ("logit_bias", "-100 to 100", |r| {
+            r.sampling.logit_bias = vec![(0, f32::NAN)]
+        }),
+        ("logit_bias", "-100 to 100", |r| {
+            r.sampling.logit_bias = vec![(0, 100.5)]
+        }),
+        ("stop_token_ids", "token 4000000000", |r| {
+            r.stop_token_ids = vec![1, 4_000_000_000]
+        }),
+        ("logprobs", "at most 20", |r| r.logprobs = Some(21)),
+        ("prompt_logprobs", "at most 20", |r| {
+            r.prompt_logprobs = Some(usize::MAX)
+        }),
+        ("min_tokens", "at most max_tokens, 5", |r| r.min_tokens = 6),
+        ("min_tokens", "at most max_tokens, 39", |r| {
+            (r.max_tokens, r.min_tokens) = (None, 40)
+        }),
+        ("max_tokens", "at least 1", |r| {
+            (r.max_tokens, r.logprobs) = (Some(0), Some(1))
+        }),
+    ];
+    let rig = Rig::new(limits(10, 4), &config());
+    for (name, words, fault) in faults {
+        let mut request = request("x", 5);
+        fault(&mut request);
+        let error = refused(&rig, request);
+        assert_eq!(field(&error), name);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for n in [0, 9, usize::MAX] {
+        let error = rig.try_choices(request("x", 5), n).map(|_| ()).unwrap_err();
+        assert_eq!(field(&error), "n");
+    }
+}
+
+#[test]
 fn fields_that_mean_nothing_are_refused_by_name() {
     let rig = Rig::new(limits(10, 4), &config());
     assert_eq!(field(&refused(&rig, request("", 5))), "prompt");

@@ -13,11 +13,11 @@ use crate::engine::paged::runner::{ModelRunner, RunnerLimits};
 use crate::engine::paged::shared::{Clock, Shared};
 use crate::engine::paged::step::Core;
 use crate::engine::{
-    Finish, FinishReason, GenerateRequest, PinTicket, Priority, Sampling, SubmitError, TokenEvent,
+    Finish, FinishReason, GenerateRequest, PinTicket, SubmitError, TokenEvent, TokenLogprob,
     TokenStream,
 };
 use crate::telemetry::EngineStats;
-use crate::tokenizer::TokenId;
+use crate::tokenizer::{TokenId, Tokenizer};
 
 /// ASCII: each token is one character, so a text tells the tokens exactly.
 pub(super) const ASCII: usize = 128;
@@ -54,10 +54,7 @@ pub(super) fn request(text: &str, max_tokens: usize) -> GenerateRequest {
     GenerateRequest {
         prompt: prompt(text),
         max_tokens: Some(max_tokens),
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        priority: Priority::Normal,
-        deadline: None,
+        ..GenerateRequest::default()
     }
 }
 
@@ -78,6 +75,11 @@ impl Rig {
     }
 
     pub(super) fn over(runner: FakeRunner, config: &Config) -> Self {
+        Self::speaking(byte_tokenizer(), runner, config)
+    }
+
+    /// As [`Rig::over`], with a vocabulary of its own.
+    pub(super) fn speaking(tokenizer: Arc<Tokenizer>, runner: FakeRunner, config: &Config) -> Self {
         config.validate().unwrap();
         let time = Arc::new(Mutex::new(Instant::now()));
         let read = Arc::clone(&time);
@@ -89,13 +91,7 @@ impl Rig {
         let (intake, arrivals) = Intake::new(Arc::clone(&shared), runner.limits(), pin_blocks);
         let control = runner.control();
         let runner = Box::new(runner);
-        let core = Core::new(
-            runner,
-            byte_tokenizer(),
-            Arc::clone(&shared),
-            arrivals,
-            config,
-        );
+        let core = Core::new(runner, tokenizer, Arc::clone(&shared), arrivals, config);
         Self {
             core,
             intake,
@@ -111,7 +107,17 @@ impl Rig {
     }
 
     pub(super) fn try_submit(&self, request: GenerateRequest) -> Result<Reader, SubmitError> {
-        self.intake.generate(request).map(Reader::new)
+        let mut readers = self.try_choices(request, 1)?;
+        Ok(readers.remove(0))
+    }
+
+    pub(super) fn try_choices(
+        &self,
+        request: GenerateRequest,
+        n: usize,
+    ) -> Result<Vec<Reader>, SubmitError> {
+        let streams = self.intake.generate(request, n)?;
+        Ok(streams.into_iter().map(Reader::new).collect())
     }
 
     pub(super) fn pin(&self, text: &str) -> Result<PinTicket, SubmitError> {
@@ -131,6 +137,13 @@ impl Rig {
         let busy = self.core.step();
         self.core.check();
         busy
+    }
+
+    /// Some steps.
+    pub(super) fn steps(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.step();
+        }
     }
 
     /// Steps until nothing is left to do.
@@ -157,6 +170,9 @@ impl Rig {
 pub(super) struct Reader {
     stream: TokenStream,
     pub(super) deltas: Vec<String>,
+    /// Likelihoods of the prompt, and of the output.
+    pub(super) prompt: Option<Vec<TokenLogprob>>,
+    pub(super) scores: Vec<TokenLogprob>,
     pub(super) finish: Option<Finish>,
 }
 
@@ -165,6 +181,8 @@ impl Reader {
         Self {
             stream,
             deltas: Vec::new(),
+            prompt: None,
+            scores: Vec::new(),
             finish: None,
         }
     }
@@ -179,6 +197,17 @@ impl Reader {
                 TokenEvent::Text(text) => {
                     assert!(!text.is_empty());
                     self.deltas.push(text);
+                }
+                TokenEvent::Scored { text, tokens } => {
+                    assert!(!text.is_empty() || !tokens.is_empty());
+                    self.scores.extend(tokens);
+                    if !text.is_empty() {
+                        self.deltas.push(text);
+                    }
+                }
+                TokenEvent::Prompt(scores) => {
+                    assert!(self.deltas.is_empty(), "text before the prompt's scores");
+                    assert!(self.prompt.replace(scores).is_none(), "scored twice");
                 }
                 TokenEvent::Finished(finish) => self.finish = Some(finish),
             }
@@ -204,6 +233,12 @@ impl Reader {
 
 /// What a request says when it has an engine with plenty of memory to itself and its prompt is computed at once.
 pub(super) fn alone(request: GenerateRequest) -> (String, Finish) {
+    let mut readers = choices_alone(request, 1);
+    (readers[0].text(), readers[0].end())
+}
+
+/// As [`alone`], for all choices.
+pub(super) fn choices_alone(request: GenerateRequest, n: usize) -> Vec<Reader> {
     let block_tokens = 4;
     let big = Config {
         step_tokens: 4096,
@@ -211,10 +246,14 @@ pub(super) fn alone(request: GenerateRequest) -> (String, Finish) {
         ..config()
     };
     let mut rig = Rig::new(limits(1024, block_tokens), &big);
-    let mut reader = rig.submit(GenerateRequest {
+    let request = GenerateRequest {
         deadline: None,
         ..request
-    });
+    };
+    let mut readers = rig.try_choices(request, n).unwrap();
     rig.settle();
-    (reader.text(), reader.end())
+    for reader in &mut readers {
+        reader.read();
+    }
+    readers
 }

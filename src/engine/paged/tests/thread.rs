@@ -34,6 +34,9 @@ fn read(mut stream: TokenStream) -> (String, FinishReason) {
             .expect("a terminal event comes first")
         {
             TokenEvent::Text(delta) => text.push_str(&delta),
+            other @ (TokenEvent::Prompt(_) | TokenEvent::Scored { .. }) => {
+                panic!("nobody asked for {other:?}")
+            }
             TokenEvent::Finished(finish) => {
                 assert!(stream.blocking_next().is_none());
                 return (text, finish.reason);

@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 
 use crate::gemm::isa::{Isa, Path};
+use crate::pool::Pool;
 use crate::quant::{BLOCK, Form};
 
 /// Tokens per panel: a whole number of times as many as any path computes together.
@@ -122,6 +123,24 @@ impl Activations {
             numbers: self.numbers.as_mut_ptr(),
             borrow: PhantomData,
         }
+    }
+
+    /// Takes the rows, which are held as numbers, as bytes too.
+    ///
+    /// # Panics
+    /// When they are not held as numbers, or the width is not a multiple of [`BLOCK`].
+    pub(crate) fn add_bytes(&mut self, pool: &mut Pool) {
+        let (rows, cols) = (self.rows, self.cols);
+        let numbers = std::mem::take(&mut self.numbers);
+        assert_eq!(numbers.len(), rows * cols);
+        let writer = self.writer(rows, cols, &[Form::Int8]);
+        pool.run(rows.div_ceil(PANEL), &|task, _| {
+            for row in task * PANEL..rows.min((task + 1) * PANEL) {
+                // SAFETY: every row belongs to one task.
+                unsafe { writer.set(row, &numbers[row * cols..][..cols]) };
+            }
+        });
+        self.numbers = numbers;
     }
 
     /// # Panics

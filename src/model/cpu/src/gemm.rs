@@ -1,9 +1,10 @@
 //! Products of packed weights and activations.
 //!
 //! Every path computes the same bits. For block-quantised weights: integer sums within a block are exact; blocks are
-//! added in ascending order, each as `y = y + (w * a) * sum` and, for kinds with a minimum, then `y = y + min * sum_a`
-//! (`w`, `a` the scales of weights and activations, `sum_a` the scaled sum of the activations), without fused
-//! multiply-adds. Kinds of other widths follow the same rule, see [`planes`]. For float weights see [`float`]. So an output depends on its row and its token alone.
+//! added in ascending order, each as `y = (w * a) * sum + y` and, for kinds with a minimum, then `y = min * sum_a + y`
+//! (`w`, `a` the scales of weights and activations, `sum_a` the scaled sum of the activations), fused multiply-adds
+//! both. Kinds of other widths follow the same rule, see [`planes`]. For float weights see [`float`]. So an output
+//! depends on its row and its token alone.
 
 mod float;
 pub(crate) mod isa;

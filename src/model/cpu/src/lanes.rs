@@ -1,5 +1,6 @@
 //! Sixteen f32 lanes, whatever the machine's vectors: every operation is exact per lane, so that the same source gives
-//! the same bits as AVX-512, AVX2 or plain Rust. Multiply and add stay apart; nothing here is fused or approximate.
+//! the same bits as AVX-512, AVX2 or plain Rust. A product is fused with a sum only where the source says so; nothing here
+//! is approximate.
 
 /// Lanes of one [`Lanes`] value.
 pub(crate) const LANES: usize = 16;
@@ -22,6 +23,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
+    /// `self * factor + other`, rounded once.
+    unsafe fn mul_add(self, factor: Self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
     /// `if self > other { self } else { other }` per lane, which is what x86 computes also for NaN.
     unsafe fn max(self, other: Self) -> Self;
@@ -124,6 +127,13 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, other: Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            self.0[i].mul_add(factor.0[i], other.0[i])
+        }))
+    }
+
+    #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         self.zip(other, |a, b| a / b)
     }
@@ -221,13 +231,13 @@ fn f32_to_half(value: f32) -> u16 {
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,f16c")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         unsafe fn avx2($($arg: $ty),*) {
             // SAFETY: the caller's promise, and this function's features.
             unsafe { $body::<$crate::lanes_x86::Avx2>($($arg),*) }
         }
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl")]
+        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl")]
         unsafe fn avx512($($arg: $ty),*) {
             // SAFETY: the caller's promise, and this function's features.
             unsafe { $body::<$crate::lanes_x86::Avx512>($($arg),*) }

@@ -138,6 +138,17 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, other: Self) -> Self {
+        // SAFETY: see the impl.
+        unsafe {
+            Self(
+                _mm256_fmadd_ps(self.0, factor.0, other.0),
+                _mm256_fmadd_ps(self.1, factor.1, other.1),
+            )
+        }
+    }
+
+    #[inline(always)]
     unsafe fn div(self, other: Self) -> Self {
         // SAFETY: see the impl.
         unsafe {
@@ -302,6 +313,12 @@ impl Lanes for Avx512 {
     unsafe fn mul(self, other: Self) -> Self {
         // SAFETY: see the impl.
         unsafe { Self(_mm512_mul_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, other: Self) -> Self {
+        // SAFETY: see the impl.
+        unsafe { Self(_mm512_fmadd_ps(self.0, factor.0, other.0)) }
     }
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 //! CPU kernels. Every operation gives the same bits with every instruction set and for every number of threads.
 
 mod activations;
+#[cfg(test)]
+mod allocations;
 mod attention;
 mod gemm;
 mod kv;
@@ -19,17 +21,18 @@ mod shared;
 
 pub use activations::{Activations, RowWriter};
 pub use attention::{
-    Attention, AttentionPlan, AttentionScratch, MAX_HEAD_DIM, PlanError, Projections,
+    Attention, AttentionPlan, AttentionScratch, HeadInput, MAX_HEAD_DIM, PlanError, Rows, Work,
 };
 pub use gemm::isa::Isa;
 pub use gemm::{OutView, multiply, multiply_on, product};
 pub use kv::{BLOCK_TOKENS, KvCache, KvShape, OutOfMemory};
 pub use linear::{
-    GatedProduct, GatedScratch, NormRows, Product, multiply_all, multiply_gated, normalise_rows,
+    Gate, GatedProduct, GatedScratch, NormRows, Product, multiply_all, multiply_gated,
+    normalise_rows,
 };
-pub use math::swiglu;
+pub use math::{geglu, swiglu};
 pub use matrix::{Matrix, TILE_ROWS};
-pub use norm::add_and_normalise;
+pub use norm::{add_and_normalise, normalise};
 pub use pack::arena::Arena;
 pub use pack::{PackError, Packer};
 pub use pool::Pool;

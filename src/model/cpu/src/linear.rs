@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::activations::{Activations, RowWriter};
 use crate::gemm::isa::Isa;
 use crate::gemm::{CHUNK, OutView, chunks, multiply_on};
-use crate::math::swiglu;
+use crate::math::{geglu, swiglu};
 use crate::matrix::{Matrix, TILE_ROWS};
-use crate::norm::add_and_normalise;
+use crate::norm::{add_and_normalise, normalise};
 use crate::pool::Pool;
 use crate::quant::{BLOCK, Form};
 use crate::shared::Shared;
@@ -65,12 +65,23 @@ pub fn multiply_all<const N: usize>(
     });
 }
 
+/// What the gate of a feed-forward layer goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// `x / (1 + exp(-x))`
+    Silu,
+    /// The Gaussian error linear unit, approximated by a hyperbolic tangent.
+    Gelu,
+}
+
 /// The two projections of a gated feed-forward layer.
 pub struct GatedProduct<'a> {
     /// `[hidden][inputs]`
     pub gate: &'a Matrix,
     /// `[hidden][inputs]`
     pub up: &'a Matrix,
+    /// What the gate goes through.
+    pub activation: Gate,
     /// What the next product reads of the result.
     pub forms: &'a [Form],
 }
@@ -82,7 +93,7 @@ pub struct GatedScratch(Vec<Vec<f32>>);
 /// Tiles whose outputs are whole blocks of the next input.
 const BLOCK_TILES: usize = BLOCK / TILE_ROWS;
 
-/// `out <- silu(gate x) * (up x)`, `[tokens][hidden]`. The numbers are taken as `forms` as soon as a task has them, and
+/// `out <- activation(gate x) * (up x)`, `[tokens][hidden]`. The numbers are taken as `forms` as soon as a task has them, and
 /// never lie in memory as a whole.
 ///
 /// # Panics
@@ -142,7 +153,10 @@ unsafe fn gated_part(
             // SAFETY: the view is this call's own.
             unsafe { multiply_on(isa, weights, tiles.clone(), input, tokens.clone(), &view) };
         }
-        swiglu(isa, gate, up);
+        match product.activation {
+            Gate::Silu => swiglu(isa, gate, up),
+            Gate::Gelu => geglu(isa, gate, up),
+        }
         for (row, numbers) in tokens.zip(gate.chunks_exact(width)) {
             // SAFETY: the caller's promise.
             unsafe { out.set_part(row, first, numbers) };
@@ -156,6 +170,8 @@ pub struct NormRows<'a> {
     pub x: &'a mut [f32],
     /// `[rows][width]`; afterwards it holds the normalised rows.
     pub delta: &'a mut [f32],
+    /// `[width]`: the weight of a norm of the delta itself, before it is added.
+    pub before: Option<&'a [f32]>,
     /// `[width]`
     pub weight: &'a [f32],
     /// Added to the mean of squares.
@@ -184,6 +200,9 @@ pub fn normalise_rows(
             // SAFETY: every row belongs to one task.
             unsafe {
                 let delta = delta.part(at.clone());
+                if let Some(weight) = rows.before {
+                    normalise(isa, delta, weight, rows.epsilon);
+                }
                 add_and_normalise(isa, x.part(at), delta, rows.weight, rows.epsilon);
                 writer.set(row, delta);
             }

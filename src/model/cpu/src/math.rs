@@ -28,16 +28,14 @@ const NEGLIGIBLE: f32 = -64.0;
 pub(crate) unsafe fn exp<L: Lanes>(x: L) -> L {
     // SAFETY: the caller has L's features; there are no pointers.
     unsafe {
-        let rounded = x.mul(L::splat(LOG2_E)).add(L::splat(ROUND));
+        let rounded = x.mul_add(L::splat(LOG2_E), L::splat(ROUND));
         let n = rounded.sub(L::splat(ROUND));
-        let r = x
-            .sub(n.mul(L::splat(LN_2_HIGH)))
-            .sub(n.mul(L::splat(LN_2_LOW)));
+        let r = n.mul_add(L::splat(-LN_2_LOW), n.mul_add(L::splat(-LN_2_HIGH), x));
         let mut p = L::splat(COEFFICIENTS[0]);
         for c in &COEFFICIENTS[1..] {
-            p = p.mul(r).add(L::splat(*c));
+            p = p.mul_add(r, L::splat(*c));
         }
-        let p = p.mul(r).mul(r).add(r).add(L::splat(1.0));
+        let p = p.mul(r).mul_add(r, r).add(L::splat(1.0));
         p.mul(rounded.exp2_of_rounded())
     }
 }
@@ -55,14 +53,14 @@ pub(crate) fn weight_of(x: f32) -> f32 {
     if x < NEGLIGIBLE {
         return 0.0;
     }
-    let rounded = x * LOG2_E + ROUND;
+    let rounded = x.mul_add(LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = x - n * LN_2_HIGH - n * LN_2_LOW;
+    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let mut p = COEFFICIENTS[0];
     for c in &COEFFICIENTS[1..] {
-        p = p * r + c;
+        p = p.mul_add(r, *c);
     }
-    let p = p * r * r + r + 1.0;
+    let p = (p * r).mul_add(r, r) + 1.0;
     p * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()))
 }
 
@@ -90,6 +88,42 @@ unsafe fn swiglu_body<L: Lanes>(gate: *mut f32, up: *const f32, len: usize) {
                 .min(L::splat(RANGE.1));
             let silu = g.div(L::splat(1.0).add(exp(negated)));
             silu.mul(L::load(up.add(i))).store(gate.add(i));
+        }
+    }
+}
+
+/// Twice the square root of 2 / pi, for which the usual form has a hyperbolic tangent.
+const GELU_SLOPE: f32 = 1.595_769;
+/// What the cube is multiplied with.
+const GELU_CUBE: f32 = 0.044_715;
+
+/// `gate <- gelu(gate) * up`, element by element, with the approximation
+/// `gelu(x) = x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3)))`, which is the one by a hyperbolic tangent.
+///
+/// # Panics
+/// When the lengths differ or are no multiple of 16.
+pub fn geglu(isa: Isa, gate: &mut [f32], up: &[f32]) {
+    assert_eq!(gate.len(), up.len());
+    assert_eq!(gate.len() % LANES, 0);
+    let (gate, up, len) = (gate.as_mut_ptr(), up.as_ptr(), gate.len());
+    // SAFETY: both pointers reach `len` elements, a multiple of the lanes.
+    unsafe { dispatch!(isa, geglu_body(gate: *mut f32, up: *const f32, len: usize)) }
+}
+
+#[inline(always)]
+unsafe fn geglu_body<L: Lanes>(gate: *mut f32, up: *const f32, len: usize) {
+    for i in (0..len).step_by(LANES) {
+        // SAFETY: `i + LANES <= len`, and both pointers reach `len` elements.
+        unsafe {
+            let g = L::load(gate.add(i));
+            let cube = g.mul(g).mul(g).mul(L::splat(GELU_CUBE));
+            let negated = g
+                .add(cube)
+                .mul(L::splat(-GELU_SLOPE))
+                .max(L::splat(RANGE.0))
+                .min(L::splat(RANGE.1));
+            let gelu = g.div(L::splat(1.0).add(exp(negated)));
+            gelu.mul(L::load(up.add(i))).store(gate.add(i));
         }
     }
 }
@@ -128,6 +162,38 @@ mod tests {
         }
         assert_eq!(weight_of(f32::NEG_INFINITY), 0.0);
         assert_eq!(weight_of(0.0), 1.0);
+    }
+
+    #[test]
+    fn geglu_is_close_and_the_same_with_every_instruction_set() {
+        let gate: Vec<f32> = (0..4096).map(|i| (i as f32 - 2048.0) / 128.0).collect();
+        let up: Vec<f32> = (0..4096)
+            .map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0)
+            .collect();
+        let mut plain = gate.clone();
+        geglu(Isa::available()[0], &mut plain, &up);
+        for ((&g, &u), &y) in gate.iter().zip(&up).zip(&plain) {
+            let (g, u) = (f64::from(g), f64::from(u));
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (g + 0.044_715 * g * g * g);
+            let want = 0.5 * g * (1.0 + inner.tanh()) * u;
+            assert!(
+                (f64::from(y) - want).abs() <= 1e-6 * (g * u).abs() + 1e-30,
+                "{g} {u}: {y} {want}"
+            );
+        }
+        for isa in Isa::available() {
+            let mut other = gate.clone();
+            geglu(isa, &mut other, &up);
+            let same = other
+                .iter()
+                .zip(&plain)
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{isa:?}");
+        }
+        let mut far = vec![1e30; LANES];
+        far[1] = -1e30;
+        geglu(Isa::best(), &mut far, &[1.0; LANES]);
+        assert!(far[0] == 1e30 && far[1].abs() < 1e-7, "{far:?}");
     }
 
     #[test]

@@ -21,6 +21,49 @@ pub fn add_and_normalise(isa: Isa, x: &mut [f32], delta: &mut [f32], weight: &[f
     unsafe { dispatch!(isa, normalise_body(row: Row)) }
 }
 
+/// `x <- x / rms(x) * weight`, of one width, a multiple of 16.
+///
+/// # Panics
+/// When the lengths differ or are no multiple of 16.
+pub fn normalise(isa: Isa, x: &mut [f32], weight: &[f32], epsilon: f32) {
+    let width = x.len();
+    assert!(width.is_multiple_of(LANES) && weight.len() == width);
+    let (x, weight) = (x.as_mut_ptr(), weight.as_ptr());
+    // SAFETY: both pointers reach `width` elements, a multiple of the lanes.
+    unsafe {
+        dispatch!(isa, in_place(x: *mut f32, weight: *const f32, width: usize, epsilon: f32));
+    }
+}
+
+/// [`normalise`] for code that has chosen its lanes.
+///
+/// # Safety
+/// L's features exist; `x` and `weight` reach `width` elements, a multiple of the lanes.
+#[inline(always)]
+pub(crate) unsafe fn in_place<L: Lanes>(
+    x: *mut f32,
+    weight: *const f32,
+    width: usize,
+    epsilon: f32,
+) {
+    // SAFETY: all offsets are below `width`.
+    unsafe {
+        let mut squares = L::splat(0.0);
+        for i in (0..width).step_by(LANES) {
+            let x = L::load(x.add(i));
+            squares = squares.add(x.mul(x));
+        }
+        let mean = squares.sum() / width as f32;
+        let factor = L::splat(1.0 / (mean + epsilon).sqrt());
+        for i in (0..width).step_by(LANES) {
+            L::load(x.add(i))
+                .mul(factor)
+                .mul(L::load(weight.add(i)))
+                .store(x.add(i));
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Row {
     x: *mut f32,
@@ -38,7 +81,7 @@ unsafe fn normalise_body<L: Lanes>(row: Row) {
         for i in (0..row.width).step_by(LANES) {
             let x = L::load(row.x.add(i)).add(L::load(row.delta.add(i)));
             x.store(row.x.add(i));
-            squares = squares.add(x.mul(x));
+            squares = x.mul_add(x, squares);
         }
         let mean = squares.sum() / row.width as f32;
         let factor = L::splat(1.0 / (mean + row.epsilon).sqrt());
@@ -72,6 +115,9 @@ mod tests {
                 assert!((f64::from(out[i]) - want).abs() < 1e-5 * want.abs().max(1.0));
             }
             assert_eq!(first.get_or_insert_with(|| out.clone()), &out, "{isa:?}");
+            let mut alone = sums.clone();
+            normalise(isa, &mut alone, &weight, 1e-5);
+            assert_eq!(alone, out, "{isa:?}");
         }
     }
 }

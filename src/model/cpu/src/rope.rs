@@ -10,6 +10,7 @@ const STEP: usize = 256;
 pub struct Rope {
     head_dim: usize,
     frequencies: Vec<f64>,
+    magnitude: f64,
     table: Vec<f32>,
 }
 
@@ -20,13 +21,26 @@ impl Rope {
     /// When `head_dim` is no multiple of 16.
     #[must_use]
     pub fn new(head_dim: usize, base: f32) -> Self {
-        assert!(head_dim.is_multiple_of(LANES));
         let exponent = |pair: usize| -2.0 * pair as f64 / head_dim as f64;
+        let frequencies = (0..head_dim / 2)
+            .map(|pair| f64::from(base).powf(exponent(pair)))
+            .collect();
+        Self::of_frequencies(frequencies, 1.0)
+    }
+
+    /// A table for heads of twice as many values as there are `frequencies`, the angles between one position and the
+    /// next; rotated values are also multiplied by `magnitude`.
+    ///
+    /// # Panics
+    /// When the heads' size is no multiple of 16.
+    #[must_use]
+    pub fn of_frequencies(frequencies: Vec<f64>, magnitude: f32) -> Self {
+        let head_dim = 2 * frequencies.len();
+        assert!(head_dim.is_multiple_of(LANES));
         Self {
             head_dim,
-            frequencies: (0..head_dim / 2)
-                .map(|pair| f64::from(base).powf(exponent(pair)))
-                .collect(),
+            frequencies,
+            magnitude: f64::from(magnitude),
             table: Vec::new(),
         }
     }
@@ -41,9 +55,10 @@ impl Rope {
         self.table.reserve((positions - known) * 2 * self.head_dim);
         for position in known..positions {
             let angles = || {
-                self.frequencies
-                    .iter()
-                    .map(|f| (f * position as f64).sin_cos())
+                self.frequencies.iter().map(|f| {
+                    let (sin, cos) = (f * position as f64).sin_cos();
+                    (sin * self.magnitude, cos * self.magnitude)
+                })
             };
             self.table
                 .extend(angles().flat_map(|(_, cos)| [cos as f32, cos as f32]));
@@ -124,6 +139,21 @@ mod tests {
                     assert!((f64::from(*got) - 0.5 * want).abs() < 1e-6);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn given_frequencies_turn_and_the_magnitude_scales() {
+        let mut rope =
+            Rope::of_frequencies((0..8).map(|pair| f64::from(pair) / 5.0).collect(), 1.25);
+        rope.cover(4);
+        let (cos, sin) = rope.factors(3).split_at(16);
+        for pair in 0..8 {
+            let angle = 3.0 * pair as f64 / 5.0;
+            assert_eq!(cos[2 * pair], (1.25 * angle.cos()) as f32);
+            assert_eq!(cos[2 * pair + 1], cos[2 * pair]);
+            assert_eq!(sin[2 * pair + 1], (1.25 * angle.sin()) as f32);
+            assert_eq!(sin[2 * pair], -sin[2 * pair + 1]);
         }
     }
 

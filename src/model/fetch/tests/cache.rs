@@ -207,6 +207,18 @@ fn a_local_file_is_used_where_it_lies() {
 }
 
 #[test]
+fn a_local_folder_is_taken_as_it_is_but_has_no_hash_of_its_own() {
+    let place = Place::new();
+    let path = place.folder.path().join("model");
+    fs::create_dir(&path).unwrap();
+    assert_eq!(place.fetch(&local(&path, None, None)).unwrap(), path);
+    for (hash, size) in [(Some(sha256(b"")), None), (None, Some(4096))] {
+        let error = place.fetch(&local(&path, hash, size)).unwrap_err();
+        assert!(error.to_string().contains("model: is a folder"), "{error}");
+    }
+}
+
+#[test]
 fn a_local_file_that_changes_is_noticed() {
     let place = Place::new();
     let path = place.folder.path().join("x.gguf");

@@ -110,6 +110,7 @@ fn manifest(source: Source) -> Manifest {
         architecture: "llama".to_owned(),
         context: 64,
         chat_template: None,
+        quantise: None,
         source,
     }
 }

@@ -12,6 +12,10 @@ fn a_description_shows_what_matters() {
         .u32("llama.context_length", 8192)
         .u32("llama.block_count", 2)
         .f32("llama.rope.freq_base", 1e5)
+        .text("llama.rope.scaling.type", "yarn")
+        .f32("llama.rope.scaling.factor", 2.5)
+        .u32("llama.rope.scaling.original_context_length", 4096)
+        .u32("llama.attention.sliding_window", 512)
         .text("tokenizer.chat_template", &template)
         .f32_tensor("norm", &[4], &[1.0; 4])
         .tensor("weight", &[32, 2], TensorKind::Q8_0, vec![0; 68]);
@@ -27,6 +31,10 @@ architecture:    llama
 context:         8192
 layers:          2
 rope base:       100000
+rope scaling:    yarn
+scaled by:       2.5
+scaled from:     4096
+sliding window:  512
 parameters:      68 in 2 tensors
 stored as:       Q8_0     0.1 kB, 81.0 %
 stored as:       F32      0.0 kB, 19.0 %

@@ -69,10 +69,10 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
 
 #[test]
 fn more_keys_or_tensors_than_any_model_has_are_refused() {
-    let mut keys = counts(0, 65_537);
+    let mut keys = counts(0, 16_385);
     keys.resize(2 << 20, 0);
     refused(&keys, "metadata count");
-    let mut tensors = counts(65_537, 0);
+    let mut tensors = counts(16_385, 0);
     tensors.resize(4 << 20, 0);
     refused(&tensors, "tensor count");
 }

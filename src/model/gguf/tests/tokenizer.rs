@@ -2,6 +2,7 @@
 
 use super::super::testing::GgufBuilder;
 use super::*;
+use crate::tokenizer::SpacePrefix;
 
 const KINDS: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
@@ -26,6 +27,35 @@ fn a_vocabulary_is_handed_over_whole() {
     assert_eq!(parts.kinds, [3, 1, 1]);
     assert_eq!(parts.merges, ["\u{120} b"]);
     assert_eq!((parts.bos, parts.eos, parts.add_bos), (None, Some(0), true));
+}
+
+#[test]
+fn a_vocabulary_of_pieces_says_how_it_treats_spaces() {
+    let builder = plain()
+        .value(SCORES, Value::Array(Array::F32(vec![-1.5])))
+        .u32("tokenizer.ggml.unknown_token_id", 0)
+        .u32("tokenizer.ggml.eot_token_id", 0);
+    let parts = open(&builder).unwrap().tokenizer_parts().unwrap();
+    assert_eq!(
+        (parts.scores, parts.unknown, parts.ends),
+        (vec![-1.5], Some(0), vec![0])
+    );
+    assert_eq!(
+        (
+            parts.spaces.prefix,
+            parts.spaces.strip,
+            parts.spaces.squeeze
+        ),
+        (SpacePrefix::Segments, true, false)
+    );
+    let builder = plain()
+        .value("tokenizer.ggml.add_space_prefix", Value::Bool(false))
+        .value("tokenizer.ggml.remove_extra_whitespaces", Value::Bool(true));
+    let spaces = open(&builder).unwrap().tokenizer_parts().unwrap().spaces;
+    assert_eq!(
+        (spaces.prefix, spaces.strip, spaces.squeeze),
+        (SpacePrefix::Never, false, true)
+    );
 }
 
 #[test]
@@ -106,7 +136,12 @@ fn arrays_of_another_length_than_the_vocabulary_are_refused() {
 
 #[test]
 fn special_tokens_outside_the_vocabulary_are_refused() {
-    for key in ["tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"] {
+    for key in [
+        "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.eot_token_id",
+        "tokenizer.ggml.unknown_token_id",
+    ] {
         for id in [1, u32::MAX] {
             let error = open(&plain().u32(key, id))
                 .unwrap()

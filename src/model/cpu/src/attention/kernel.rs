@@ -94,7 +94,7 @@ unsafe fn update_tile<L: Lanes, const STRIDE: usize, const ROWS: usize, const WI
             for row in 0..ROWS {
                 let factor = L::splat(*args.factors.add(row * STRIDE + i));
                 for w in 0..WIDTH {
-                    sums[row][w] = sums[row][w].add(factor.mul(values[w]));
+                    sums[row][w] = factor.mul_add(values[w], sums[row][w]);
                 }
             }
             line = line.wrapping_add(args.columns);
@@ -148,9 +148,7 @@ impl Softmax {
             } else {
                 weight_of(self.largest - largest)
             };
-            let sums = L::load(self.sums.as_ptr())
-                .mul(L::splat(factor))
-                .add(low.add(high));
+            let sums = L::load(self.sums.as_ptr()).mul_add(L::splat(factor), low.add(high));
             sums.store(self.sums.as_mut_ptr());
             self.largest = largest;
             factor

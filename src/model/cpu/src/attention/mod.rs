@@ -1,26 +1,30 @@
 //! Causal attention over paged keys and values, with streaming softmax: every query goes through its blocks in order
 //! and carries (largest, sum, output) on, so its bits depend on nothing but its own sequence. What is shared for speed
-//! (a block widened once for all queries of a tile, several queries in one pass) never enters the arithmetic.
+//! (a block widened once for all queries of a tile, several queries in one pass) never enters the arithmetic. Where a
+//! window ends the past, blocks before it are not visited, and of its first block only what is inside is read.
 
 mod kernel;
 mod plan;
+mod store;
 #[cfg(test)]
 mod tests;
+mod tile;
 
-use std::ops::Range;
-
-pub use plan::{AttentionPlan, PlanError};
+pub use plan::{AttentionPlan, PlanError, Rows, Work};
 
 use crate::activations::{Activations, RowWriter};
 use crate::gemm::isa::Isa;
 use crate::kv::{BLOCK_TOKENS, KvCache};
 use crate::lanes::{LANES, Lanes, dispatch};
+use crate::norm::in_place;
 use crate::pool::Pool;
-use crate::quant::Form;
-use crate::rope::{Rope, rotate};
+use crate::quant::{BLOCK, Form};
+use crate::rope::Rope;
 use crate::shared::Shared;
-use kernel::{RankUpdate, Softmax, scale, update, widen};
-use plan::{Row, Run, Tile};
+use kernel::Softmax;
+use plan::{Cut, Row};
+use store::{StoreJob, store_rows};
+use tile::{TileJob, run_tile};
 
 /// Rows that one task stores, and below which the caller stores them itself.
 const STORE_ROWS: usize = 16;
@@ -32,7 +36,7 @@ const QUERY_STRIDE: usize = MAX_HEAD_DIM + LANES;
 /// Largest head that the stack buffers hold.
 pub const MAX_HEAD_DIM: usize = 256;
 
-/// Buffers of each thread, grown to the largest tile seen.
+/// Buffers of each thread, for the largest tile that there may be.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
     threads: Vec<ThreadScratch>,
@@ -44,15 +48,15 @@ struct ThreadScratch {
     softmax: Vec<Softmax>,
 }
 
-/// Projections of a batch, one row a token: queries, then keys, then values, as wide as the heads say.
+/// Heads as a projection gives them, and what they go through first.
 #[derive(Clone, Copy, Debug)]
-pub struct Projections<'a> {
+pub struct HeadInput<'a> {
     /// `[rows][heads * head_dim]`
-    pub queries: &'a [f32],
-    /// `[rows][kv_heads * head_dim]`
-    pub keys: &'a [f32],
-    /// `[rows][kv_heads * head_dim]`
-    pub values: &'a [f32],
+    pub numbers: &'a [f32],
+    /// `[heads * head_dim]`, added to every row.
+    pub bias: Option<&'a [f32]>,
+    /// `[head_dim]`, the weight of a norm that each head goes through.
+    pub norm: Option<&'a [f32]>,
 }
 
 /// One layer's attention.
@@ -69,55 +73,84 @@ pub struct Attention<'a> {
     pub layer: usize,
     /// Query heads on each key head.
     pub group: usize,
+    /// What scores are multiplied with.
+    pub scale: f32,
+    /// Positions that a row attends to, its own included; `None` is all up to its own.
+    pub window: Option<usize>,
+    /// Added to the mean of squares in the heads' norms.
+    pub epsilon: f32,
 }
 
 impl Attention<'_> {
-    /// Rotates the keys and stores keys and values of every row; then attends, and takes `[rows][heads * head_dim]` as
-    /// `forms` into `out`.
+    /// Prepares and rotates the keys, prepares the values, and stores both of every row of the batch.
     ///
     /// # Panics
-    /// When a buffer's length does not fit the plan and the cache's shape, or the rope does not cover its positions.
-    pub fn run(
-        &mut self,
+    /// When a length does not fit the plan and the cache's shape, or the rope does not cover its positions.
+    pub fn store(&mut self, pool: &mut Pool, keys: HeadInput<'_>, values: HeadInput<'_>) {
+        let shape = self.cache.shape();
+        let rows = &self.plan.cut(Rows::All).rows;
+        self.check(&keys, rows.len(), shape.heads);
+        self.check(&values, rows.len(), shape.heads);
+        let job = &StoreJob {
+            attention: self,
+            keys,
+            values,
+        };
+        pool.run(rows.len().div_ceil(STORE_ROWS), &|task, _| {
+            let rows = &rows[task * STORE_ROWS..rows.len().min((task + 1) * STORE_ROWS)];
+            // SAFETY: the plan has checked that no block is written by two sequences, and the rows of one sequence
+            // have different positions; so tasks write different memory, and nothing reads it in this region.
+            unsafe { dispatch!(self.isa, store_rows(job: &StoreJob<'_>, rows: &[Row])) }
+        });
+    }
+
+    /// Prepares, rotates and scales the queries of these rows, lets them attend to what is stored, and takes
+    /// `[rows][heads * head_dim]` as `forms` into `out`.
+    ///
+    /// # Panics
+    /// When a length does not fit the plan and the cache's shape, the rope does not cover the positions, or bytes are
+    /// asked for and the heads together are no whole blocks.
+    pub fn attend(
+        &self,
         pool: &mut Pool,
         scratch: &mut AttentionScratch,
-        input: Projections<'_>,
+        (which, queries): (Rows, HeadInput<'_>),
         forms: &[Form],
         out: &mut Activations,
     ) {
         let shape = self.cache.shape();
-        let (rows, width) = (self.plan.row_count(), shape.heads * shape.head_dim);
-        assert!(input.keys.len() == rows * width && input.values.len() == rows * width);
-        assert_eq!(input.queries.len(), rows * width * self.group);
-        assert!(shape.head_dim <= MAX_HEAD_DIM && shape.head_dim == self.rope.head_dim());
-        self.store(pool, input);
-        let writer = out.writer(rows, width * self.group, forms);
-        self.attend(pool, scratch, input.queries, &writer);
+        let (cut, heads) = (self.plan.cut(which), shape.heads * self.group);
+        self.check(&queries, cut.rows.len(), heads);
+        // Heads are set one by one; where one ends inside a block, bytes can only be taken when all are there.
+        let at_once = shape.head_dim.is_multiple_of(BLOCK) || !forms.contains(&Form::Int8);
+        let first = if at_once { forms } else { &[Form::Float] };
+        let writer = out.writer(cut.rows.len(), heads * shape.head_dim, first);
+        self.run(pool, scratch, (cut, &queries), &writer);
+        if !at_once {
+            out.add_bytes(pool);
+        }
     }
 
-    fn store(&self, pool: &mut Pool, input: Projections<'_>) {
-        let rows = self.plan.rows();
-        pool.run(rows.len().div_ceil(STORE_ROWS), &|task, _| {
-            let rows = &rows[task * STORE_ROWS..rows.len().min((task + 1) * STORE_ROWS)];
-            let (attention, input) = (self, &input);
-            // SAFETY: the plan has checked that no block is written by two sequences, and the rows of one sequence
-            // have different positions; so tasks write different memory, and nothing reads it in this region.
-            unsafe { dispatch!(self.isa, store_rows(attention: &Attention<'_>, input: &Projections<'_>, rows: &[Row])) }
-        });
+    fn check(&self, input: &HeadInput<'_>, rows: usize, heads: usize) {
+        let dim = self.cache.shape().head_dim;
+        assert!(dim <= MAX_HEAD_DIM && dim == self.rope.head_dim());
+        assert_eq!(input.numbers.len(), rows * heads * dim);
+        assert!(input.bias.is_none_or(|bias| bias.len() == heads * dim));
+        assert!(input.norm.is_none_or(|norm| norm.len() == dim));
     }
 
-    fn attend(
+    fn run(
         &self,
         pool: &mut Pool,
         scratch: &mut AttentionScratch,
-        queries: &[f32],
+        (cut, queries): (&Cut, &HeadInput<'_>),
         out: &RowWriter<'_>,
     ) {
-        let (tiles, heads) = (self.plan.tiles(), self.cache.shape().heads);
-        let largest = tiles.iter().map(|tile| tile.count).max().unwrap_or(0) * self.group;
-        scratch.fit(pool.threads(), largest, self.cache.shape().head_dim);
+        let (tiles, heads) = (&cut.tiles, self.cache.shape().heads);
+        let most = Work::tile_queries(self.group);
+        scratch.fit(pool.threads(), most, self.cache.shape().head_dim);
         let threads = Shared::new(&mut scratch.threads);
-        let whole = self.plan.whole_tasks();
+        let whole = cut.whole_tasks;
         let split = (tiles.len() * heads - whole) * self.group;
         pool.run(whole + split, &|task, thread| {
             let (index, group) = match task.checked_sub(whole) {
@@ -127,9 +160,10 @@ impl Attention<'_> {
                     (whole + part / self.group, query..query + 1)
                 }
             };
+            let tile = tiles[index / heads];
             let job = &TileJob {
                 attention: self,
-                tile: tiles[index / heads],
+                rows: &cut.rows[tile.first..][..tile.count],
                 head: index % heads,
                 group,
                 queries,
@@ -162,237 +196,38 @@ impl AttentionScratch {
     }
 }
 
-/// Stores keys and values of some rows.
-///
-/// # Safety
-/// L's features exist; nothing else touches the rows' places in the cache meanwhile.
-#[inline(always)]
-unsafe fn store_rows<L: Lanes>(attention: &Attention<'_>, input: &Projections<'_>, rows: &[Row]) {
-    let shape = attention.cache.shape();
-    let dim = shape.head_dim;
-    let mut rotated = [0.0f32; MAX_HEAD_DIM];
-    let mut halves = [0u16; MAX_HEAD_DIM];
-    for row in rows {
-        let block = attention.plan.block(row, row.position / BLOCK_TOKENS);
-        let slot = row.position % BLOCK_TOKENS;
-        let factors = attention.rope.factors(row.position);
-        for head in 0..shape.heads {
-            let at = attention.cache.head(block, attention.layer, head);
-            let from = (row.input * shape.heads + head) * dim;
-            let (keys, values) = (
-                &input.keys[from..from + dim],
-                &input.values[from..from + dim],
-            );
-            // SAFETY: `head_dim` is a multiple of the lanes and at most the buffers' length; the slot is inside the
-            // block, where keys lie a block's tokens apart and values `head_dim` apart.
-            unsafe {
-                rotate::<L>(
-                    keys.as_ptr(),
-                    factors.as_ptr(),
-                    1.0,
-                    rotated.as_mut_ptr(),
-                    dim,
-                );
-                for i in (0..dim).step_by(LANES) {
-                    L::load(rotated.as_ptr().add(i)).store_half(halves.as_mut_ptr().add(i));
-                    L::load(values.as_ptr().add(i)).store_half(at.values.add(slot * dim + i));
-                }
-                for (i, half) in halves[..dim].iter().enumerate() {
-                    *at.keys.add(i * BLOCK_TOKENS + slot) = *half;
-                }
+impl<'a> HeadInput<'a> {
+    /// Head `head` of row `row`, of `heads` in a row: as it lies in `numbers`, or prepared in `scratch`.
+    ///
+    /// # Safety
+    /// L's features exist.
+    #[inline(always)]
+    unsafe fn head<'b, L: Lanes>(
+        &self,
+        (row, head, heads): (usize, usize, usize),
+        epsilon: f32,
+        dim: usize,
+        scratch: &'b mut [f32; MAX_HEAD_DIM],
+    ) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        let numbers: &'a [f32] = &self.numbers[(row * heads + head) * dim..][..dim];
+        if self.bias.is_none() && self.norm.is_none() {
+            return numbers;
+        }
+        let scratch = &mut scratch[..dim];
+        scratch.copy_from_slice(numbers);
+        if let Some(bias) = self.bias {
+            let bias = &bias[head * dim..][..dim];
+            for (number, bias) in scratch.iter_mut().zip(bias) {
+                *number += bias;
             }
         }
-    }
-}
-
-/// Some query heads of one key head for the rows of one tile.
-struct TileJob<'a> {
-    attention: &'a Attention<'a>,
-    tile: Tile,
-    head: usize,
-    /// Which of the key head's query heads.
-    group: Range<usize>,
-    queries: &'a [f32],
-    out: &'a RowWriter<'a>,
-}
-
-/// A tile's buffers: queries are ordered row by row, each with its heads.
-struct TileState<'a> {
-    /// `[queries][QUERY_STRIDE]`, `head_dim` used, rotated and scaled.
-    queries: &'a mut [f32],
-    /// `[queries][head_dim]`
-    out: &'a mut [f32],
-    /// `[queries][BLOCK_TOKENS]`
-    scores: &'a mut [f32],
-    /// `[head_dim][BLOCK_TOKENS]`
-    keys: &'a mut [f32],
-    /// `[BLOCK_TOKENS][head_dim]`
-    values: &'a mut [f32],
-    softmax: &'a mut [Softmax],
-    dim: usize,
-}
-
-/// # Safety
-/// L's features exist; no other task has this tile, head and group; nobody writes the cache meanwhile.
-#[inline(always)]
-unsafe fn run_tile<L: Lanes>(job: &TileJob<'_>, scratch: &mut ThreadScratch) {
-    let plan = job.attention.plan;
-    let rows = &plan.rows()[job.tile.first..][..job.tile.count];
-    let heads = job.group.len();
-    let mut state = TileState::new(
-        scratch,
-        rows.len() * heads,
-        job.attention.cache.shape().head_dim,
-    );
-    // SAFETY: the caller's promise.
-    unsafe { load_queries::<L>(job, rows, &mut state) };
-    let head_of = |run: &Run| {
-        job.attention
-            .cache
-            .head(run.block, job.attention.layer, job.head)
-    };
-    let mut next = plan.run_from(rows, 0, 0);
-    while let Some(run) = next {
-        let at = head_of(&run);
-        next = plan.run_from(rows, run.index, run.rows.end);
-        if let Some(next) = &next {
-            // Keys and values of a head lie together.
-            L::fetch(
-                head_of(next).keys.cast(),
-                size_of::<u16>() * 2 * state.keys.len(),
-            );
+        if let Some(norm) = self.norm {
+            // SAFETY: both have `dim` elements (checked), a multiple of the lanes.
+            unsafe { in_place::<L>(scratch.as_mut_ptr(), norm.as_ptr(), dim, epsilon) };
         }
-        // SAFETY: a head's keys and values are as long as the state's buffers.
-        unsafe {
-            widen::<L>(at.keys, state.keys.as_mut_ptr(), state.keys.len());
-            widen::<L>(at.values, state.values.as_mut_ptr(), state.values.len());
-            attend_block::<L>(&mut state, rows, run.rows, run.index, heads);
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe { write_out::<L>(job, rows, &mut state) };
-}
-
-impl<'a> TileState<'a> {
-    fn new(scratch: &'a mut ThreadScratch, queries: usize, dim: usize) -> Self {
-        let (query_part, rest) = scratch.floats.split_at_mut(queries * QUERY_STRIDE);
-        let (out, rest) = rest.split_at_mut(queries * dim);
-        let (scores, rest) = rest.split_at_mut(queries * BLOCK_TOKENS);
-        let (keys, rest) = rest.split_at_mut(dim * BLOCK_TOKENS);
-        out.fill(0.0);
-        let softmax = &mut scratch.softmax[..queries];
-        softmax.fill(Softmax::START);
-        Self {
-            queries: query_part,
-            out,
-            scores,
-            keys,
-            values: &mut rest[..dim * BLOCK_TOKENS],
-            softmax,
-            dim,
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn load_queries<L: Lanes>(job: &TileJob<'_>, rows: &[Row], state: &mut TileState<'_>) {
-    let dim = state.dim;
-    let scale = 1.0 / (dim as f32).sqrt();
-    let total = job.attention.cache.shape().heads * job.attention.group;
-    let mut to = state.queries.chunks_exact_mut(QUERY_STRIDE);
-    for row in rows {
-        let factors = job.attention.rope.factors(row.position);
-        for head in job.group.clone() {
-            let from = (row.input * total + job.head * job.attention.group + head) * dim;
-            let (from, to) = (
-                &job.queries[from..from + dim],
-                to.next().expect("one place a query"),
-            );
-            // SAFETY: all slices have `head_dim` values, the factors twice as many.
-            unsafe { rotate::<L>(from.as_ptr(), factors.as_ptr(), scale, to.as_mut_ptr(), dim) };
-        }
-    }
-}
-
-/// Lets the queries of `range` attend to the block that is widened in the state: the sequence's block `index`.
-#[inline(always)]
-unsafe fn attend_block<L: Lanes>(
-    state: &mut TileState<'_>,
-    rows: &[Row],
-    range: Range<usize>,
-    index: usize,
-    heads: usize,
-) {
-    let count_of = |row: &Row| (row.position + 1 - index * BLOCK_TOKENS).min(BLOCK_TOKENS);
-    let mut first = range.start;
-    while first < range.end {
-        let count = count_of(&rows[first]);
-        let alike = rows[first..range.end]
-            .iter()
-            .take_while(|row| count_of(row) == count)
-            .count();
-        // SAFETY: the rows are inside the tile.
-        unsafe { attend_rows::<L>(state, first * heads..(first + alike) * heads, count) };
-        first += alike;
-    }
-}
-
-/// Lets some queries attend to the first `count` tokens of the widened block.
-#[inline(always)]
-unsafe fn attend_rows<L: Lanes>(state: &mut TileState<'_>, range: Range<usize>, count: usize) {
-    let dim = state.dim;
-    let scores = &mut state.scores[range.start * BLOCK_TOKENS..range.end * BLOCK_TOKENS];
-    let queries = &state.queries[range.start * QUERY_STRIDE..range.end * QUERY_STRIDE];
-    let out = &mut state.out[range.start * dim..range.end * dim];
-    scores.fill(0.0);
-    // SAFETY: the slices above hold what the updates name; scores, queries, out, keys and values are different buffers.
-    unsafe {
-        update::<L, QUERY_STRIDE>(RankUpdate {
-            out: scores.as_mut_ptr(),
-            out_stride: BLOCK_TOKENS,
-            factors: queries.as_ptr(),
-            lines: state.keys.as_ptr(),
-            rows: range.len(),
-            count: dim,
-            columns: BLOCK_TOKENS,
-        });
-        for (i, softmax) in state.softmax[range.clone()].iter_mut().enumerate() {
-            let factor = softmax.step::<L>(scores.as_mut_ptr().add(i * BLOCK_TOKENS), count);
-            // Multiplying by 1 would change no bit.
-            if factor != 1.0 {
-                scale::<L>(out.as_mut_ptr().add(i * dim), factor, dim);
-            }
-        }
-        update::<L, BLOCK_TOKENS>(RankUpdate {
-            out: out.as_mut_ptr(),
-            out_stride: dim,
-            factors: scores.as_ptr(),
-            lines: state.values.as_ptr(),
-            rows: range.len(),
-            count,
-            columns: dim,
-        });
-    }
-}
-
-#[inline(always)]
-unsafe fn write_out<L: Lanes>(job: &TileJob<'_>, rows: &[Row], state: &mut TileState<'_>) {
-    let dim = state.dim;
-    let mut query = 0;
-    for row in rows {
-        for head in job.group.clone() {
-            let from = &mut state.out[query * dim..][..dim];
-            let col = (job.head * job.attention.group + head) * dim;
-            // SAFETY: nobody else has this row's head; `from` has `head_dim` values.
-            unsafe {
-                scale::<L>(
-                    from.as_mut_ptr(),
-                    1.0 / state.softmax[query].total::<L>(),
-                    dim,
-                );
-                job.out.set_part(row.input, col, from);
-            }
-            query += 1;
-        }
+        scratch
     }
 }

@@ -14,10 +14,45 @@ const TASKS_PER_THREAD: usize = 4;
 pub struct AttentionPlan {
     sequences: Vec<Sequence>,
     tables: Vec<u32>,
-    rows: Vec<Row>,
-    tiles: Vec<Tile>,
+    all: Cut,
+    wanted: Cut,
+    /// Where each row of the batch is in the plan.
+    places: Vec<usize>,
+    /// Place in the plan and index of each wanted row.
+    order: Vec<(usize, usize)>,
     written: Vec<u32>,
-    whole_tasks: usize,
+}
+
+/// Rows that are computed together, and how they are cut.
+#[derive(Debug, Default)]
+pub(crate) struct Cut {
+    /// In plan order.
+    pub(crate) rows: Vec<Row>,
+    /// The costly ones first.
+    pub(crate) tiles: Vec<Tile>,
+    /// Of the tasks that tiles times key heads make, in that order, how many are to be run whole; of the rest, each
+    /// query head is a task.
+    pub(crate) whole_tasks: usize,
+}
+
+/// What a plan is cut for.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Key heads.
+    pub heads: usize,
+    /// Query heads on each key head.
+    pub group: usize,
+    /// Threads that share the work.
+    pub threads: usize,
+}
+
+/// Which rows of a batch attend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Every one; queries and outputs lie as in the batch.
+    All,
+    /// Those that [`AttentionPlan::want`] was told; queries and outputs lie in that order.
+    Wanted,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +64,10 @@ struct Sequence {
     blocks: usize,
 }
 
-/// One row of the batch.
+/// One row of a cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// Where it lies in the batch.
+    /// Where its query and output lie.
     pub(crate) input: usize,
     pub(crate) position: usize,
     /// First entry of its block table.
@@ -116,8 +151,8 @@ impl AttentionPlan {
     pub fn clear(&mut self) {
         self.sequences.clear();
         self.tables.clear();
-        self.rows.clear();
-        self.tiles.clear();
+        self.all.clear();
+        self.wanted.clear();
         self.written.clear();
     }
 
@@ -135,18 +170,11 @@ impl AttentionPlan {
         });
     }
 
-    /// Checks the batch against a pool of `pool_blocks` blocks and cuts it into tiles, for a model with `group` query
-    /// heads on each of `heads` key heads.
+    /// Checks the batch against a pool of `pool_blocks` blocks and cuts it into tiles. No row is wanted yet.
     ///
     /// # Errors
     /// Names the sequence or block at fault; the plan is then of no use until [`AttentionPlan::clear`].
-    pub fn finish(
-        &mut self,
-        pool_blocks: usize,
-        heads: usize,
-        group: usize,
-        threads: usize,
-    ) -> Result<(), PlanError> {
+    pub fn finish(&mut self, pool_blocks: usize, work: Work) -> Result<(), PlanError> {
         self.check(pool_blocks)?;
         let tables = &self.tables;
         // Ends of equal tables are in batch order, so the plan depends on nothing but the batch.
@@ -155,46 +183,57 @@ impl AttentionPlan {
             table(a).cmp(table(b)).then(a.row.cmp(&b.row))
         });
         for sequence in &self.sequences {
-            self.rows.extend((0..sequence.rows).map(|row| Row {
+            self.all.rows.extend((0..sequence.rows).map(|row| Row {
                 input: sequence.row + row,
                 position: sequence.position + row,
                 table: sequence.table,
             }));
         }
-        self.cut(heads, group, threads);
+        self.all.cut(work);
         Ok(())
+    }
+
+    /// Chooses the rows that [`Rows::Wanted`] stands for.
+    ///
+    /// # Panics
+    /// When a row is not of the batch.
+    pub fn want(&mut self, rows: &[usize], work: Work) {
+        self.places.resize(self.all.rows.len(), 0);
+        for (place, row) in self.all.rows.iter().enumerate() {
+            self.places[row.input] = place;
+        }
+        self.order.clear();
+        let places = rows.iter().enumerate();
+        self.order
+            .extend(places.map(|(index, &row)| (self.places[row], index)));
+        self.order.sort_unstable();
+        self.wanted.clear();
+        let wanted = self.order.iter().map(|&(place, input)| Row {
+            input,
+            ..self.all.rows[place]
+        });
+        self.wanted.rows.extend(wanted);
+        self.wanted.cut(work);
     }
 
     /// Rows of the batch.
     #[must_use]
     pub fn row_count(&self) -> usize {
-        self.rows.len()
+        self.all.rows.len()
     }
 
     /// Most positions that any row attends to.
     #[must_use]
     pub fn positions(&self) -> usize {
-        self.rows
-            .iter()
-            .map(|row| row.position + 1)
-            .max()
-            .unwrap_or(0)
+        let positions = self.all.rows.iter().map(|row| row.position + 1);
+        positions.max().unwrap_or(0)
     }
 
-    /// Rows in plan order.
-    pub(crate) fn rows(&self) -> &[Row] {
-        &self.rows
-    }
-
-    /// Tiles, the costly ones first.
-    pub(crate) fn tiles(&self) -> &[Tile] {
-        &self.tiles
-    }
-
-    /// Of the tasks that tiles times key heads make, in that order, how many are to be run whole; of the rest, each query
-    /// head is a task.
-    pub(crate) fn whole_tasks(&self) -> usize {
-        self.whole_tasks
+    pub(crate) fn cut(&self, rows: Rows) -> &Cut {
+        match rows {
+            Rows::All => &self.all,
+            Rows::Wanted => &self.wanted,
+        }
     }
 
     /// The block that holds `index * BLOCK_TOKENS` of the row's sequence, for indices up to the row's own block.
@@ -202,12 +241,21 @@ impl AttentionPlan {
         self.tables[row.table + index] as usize
     }
 
-    /// The first run from row `first` of block `index` on; blocks come in order, and in each its rows.
-    pub(crate) fn run_from(&self, rows: &[Row], index: usize, first: usize) -> Option<Run> {
+    /// The first run from row `first` of block `index` on, of rows that see `window` positions up to their own; blocks
+    /// come in order, and in each its rows.
+    pub(crate) fn run_from(
+        &self,
+        rows: &[Row],
+        window: usize,
+        index: usize,
+        first: usize,
+    ) -> Option<Run> {
         let (mut index, mut first) = (index, first);
         while rows.iter().any(|row| index <= row.position / BLOCK_TOKENS) {
-            let block_of =
-                |row: &Row| (index <= row.position / BLOCK_TOKENS).then(|| self.block(row, index));
+            let block_of = |row: &Row| {
+                let seen = row.first_seen(window) / BLOCK_TOKENS..=row.position / BLOCK_TOKENS;
+                seen.contains(&index).then(|| self.block(row, index))
+            };
             if let Some(start) = (first..rows.len()).find(|&row| block_of(&rows[row]).is_some()) {
                 let block = block_of(&rows[start]);
                 let alike = rows[start..]
@@ -255,10 +303,36 @@ impl AttentionPlan {
             None => Ok(()),
         }
     }
+}
+
+impl Work {
+    /// Most queries that a tile has, whatever the batch.
+    pub(crate) fn tile_queries(group: usize) -> usize {
+        TILE_QUERIES.div_ceil(group) * group
+    }
+}
+
+impl Row {
+    /// The first position that it attends to.
+    pub(crate) fn first_seen(&self, window: usize) -> usize {
+        (self.position + 1).saturating_sub(window)
+    }
+}
+
+impl Cut {
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.tiles.clear();
+    }
 
     /// Long batches are cut into many tiles of as many queries as stay in the first cache. Short ones are cut so that
     /// threads get the same number of tasks; what is left over is cut further, by query heads.
-    fn cut(&mut self, heads: usize, group: usize, threads: usize) {
+    fn cut(&mut self, work: Work) {
+        let Work {
+            heads,
+            group,
+            threads,
+        } = work;
         let rows = self.rows.len();
         let enough = threads * TASKS_PER_THREAD;
         let mut tiles = rows.div_ceil(TILE_QUERIES.div_ceil(group));

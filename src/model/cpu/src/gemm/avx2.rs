@@ -20,7 +20,7 @@ const AHEAD: usize = 8192;
 /// # Safety
 /// Pointers of `tile` are valid for its blocks, its tokens exist, nobody else writes their outputs, and the processor
 /// has the features.
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn tile<F: Format>(tile: &Tile<'_>) {
     for (token, count) in tile.steps(TOKENS) {
         // SAFETY: the tokens are of one panel and of the tile's range.
@@ -41,7 +41,7 @@ type Halves<T> = [T; 2];
 /// # Safety
 /// `token .. token + T` are of one panel and of the tile's range.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
     let lane = tile.input.lane(token);
     let mut y = [[_mm256_setzero_ps(); 2]; T];
@@ -67,8 +67,7 @@ unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
                         sum = _mm256_add_epi32(sum, _mm256_set1_epi32(*lane.shifts.add(place + t)));
                     }
                     let factor = _mm256_mul_ps(scales[half], scale);
-                    y[half] =
-                        _mm256_add_ps(y[half], _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sum)));
+                    y[half] = _mm256_fmadd_ps(factor, _mm256_cvtepi32_ps(sum), y[half]);
                 }
             }
             if F::MIN {
@@ -79,7 +78,7 @@ unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
                 for (t, y) in y.iter_mut().enumerate() {
                     let sum = _mm256_set1_ps(*lane.sums.add(place + t));
                     for half in 0..2 {
-                        y[half] = _mm256_add_ps(y[half], _mm256_mul_ps(mins[half], sum));
+                        y[half] = _mm256_fmadd_ps(mins[half], sum, y[half]);
                     }
                 }
             }
@@ -93,7 +92,7 @@ unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
 
 /// Stores the first `rows` of 16 numbers.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn store(y: Halves<__m256>, out: *mut f32, rows: usize) {
     // SAFETY: the caller's `out` has place for `rows`.
     unsafe {
@@ -111,7 +110,7 @@ unsafe fn store(y: Halves<__m256>, out: *mut f32, rows: usize) {
 
 /// Sums of one block of 4-bit quants for `T` tokens: in each 32-bit lane that of a row.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn nibbles<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halves<__m256i>; T] {
     let mut sums = [[_mm256_setzero_si256(); 2]; T];
     let low = _mm256_set1_epi8(15);
@@ -138,13 +137,20 @@ unsafe fn nibbles<const T: usize>(quants: *const u8, inputs: *const i32) -> [Hal
             }
         }
     }
-    sums.map(|sum| sum.map(|sum| _mm256_madd_epi16(sum, _mm256_set1_epi16(1))))
+    // A plain loop: a closure here is not always inlined, and then every sum goes through memory.
+    let ones = _mm256_set1_epi16(1);
+    for sum in &mut sums {
+        for half in sum {
+            *half = _mm256_madd_epi16(*half, ones);
+        }
+    }
+    sums
 }
 
 /// As [`nibbles`], for signed bytes. The instruction wants one unsigned side, so weights give their sign to the inputs;
 /// 2 * 128 * 127 is just inside 16 bits.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halves<__m256i>; T] {
     let mut sums = [[_mm256_setzero_si256(); 2]; T];
     for step in 0..STEPS {
@@ -155,7 +161,7 @@ unsafe fn bytes<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halve
                 _mm256_loadu_si256(line.cast()),
                 _mm256_loadu_si256(line.add(32).cast()),
             ];
-            let magnitudes = weights.map(|weights| _mm256_abs_epi8(weights));
+            let magnitudes = [_mm256_abs_epi8(weights[0]), _mm256_abs_epi8(weights[1])];
             for (t, sum) in sums.iter_mut().enumerate() {
                 let input = _mm256_set1_epi32(*inputs.add(t * STEPS + step));
                 for half in 0..2 {
@@ -174,7 +180,7 @@ unsafe fn bytes<const T: usize>(quants: *const u8, inputs: *const i32) -> [Halve
 
 /// 16 halves as numbers.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
     let halves = halves.cast::<__m128i>();
     // SAFETY: the caller's pointer is valid for 32 bytes.
@@ -188,7 +194,7 @@ unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
 
 /// Asks for what comes some blocks later: tiles follow each other, so the end of one leads to the next.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn fetch<F: Format>(tile: &Tile<'_>, index: usize) {
     let quants = tile.quants.wrapping_add(index * F::BLOCK_QUANTS + AHEAD);
     for line in 0..F::BLOCK_QUANTS / 64 {

@@ -63,13 +63,13 @@ unsafe fn tokens<F: Format, const T: usize>(tile: &Tile<'_>, token: usize) {
             let scales = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
             for (t, y) in y.iter_mut().enumerate() {
                 let factor = _mm512_mul_ps(scales, _mm512_set1_ps(*lane.scales.add(place + t)));
-                *y = _mm512_add_ps(*y, _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[t])));
+                *y = _mm512_fmadd_ps(factor, _mm512_cvtepi32_ps(sums[t]), *y);
             }
             if F::MIN {
                 let mins = _mm512_cvtph_ps(_mm256_loadu_si256(halves.add(1)));
                 for (t, y) in y.iter_mut().enumerate() {
                     let sum = _mm512_set1_ps(*lane.sums.add(place + t));
-                    *y = _mm512_add_ps(*y, _mm512_mul_ps(mins, sum));
+                    *y = _mm512_fmadd_ps(mins, sum, *y);
                 }
             }
         }

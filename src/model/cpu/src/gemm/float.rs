@@ -1,7 +1,7 @@
 //! Products with F32, F16 and BF16 weights.
 //!
 //! Whatever the vector width, an output is two sums, of the even and of the odd inputs in ascending order, each step a
-//! multiplication and an addition; then the two are added.
+//! fused multiply-add; then the two are added.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -150,7 +150,7 @@ fn portable<const SIZE: usize, const T: usize>(
         let weights = column.map(&number);
         for (sums, input) in sums.iter_mut().zip(inputs) {
             for (sum, weight) in sums[k % SUMS].iter_mut().zip(weights) {
-                *sum += weight * input[k];
+                *sum = weight.mul_add(input[k], *sum);
             }
         }
     }

@@ -28,11 +28,12 @@ pub(super) unsafe fn tile<F: Format>(tile: &Tile<'_>) {
                     )
                 };
                 for (row, y) in sums.iter_mut().enumerate() {
-                    *y += (scales[row] * scale) * dot(&weights[row], input) as f32;
+                    let dot = dot(&weights[row], input) as f32;
+                    *y = (scales[row] * scale).mul_add(dot, *y);
                 }
                 let mins = if F::MIN { &mins[..] } else { &[] };
                 for (y, min) in sums.iter_mut().zip(mins) {
-                    *y += min * sum;
+                    *y = min.mul_add(sum, *y);
                 }
             }
         }

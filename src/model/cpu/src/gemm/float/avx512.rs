@@ -67,8 +67,7 @@ pub(super) fn sums<N: Columns, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
             unsafe {
                 let weights = N::column(column);
                 for (sum, input) in sums.iter_mut().zip(inputs) {
-                    let product = _mm512_mul_ps(weights, _mm512_set1_ps(*input.add(k)));
-                    *sum = _mm512_add_ps(*sum, product);
+                    *sum = _mm512_fmadd_ps(weights, _mm512_set1_ps(*input.add(k)), *sum);
                 }
             }
         }

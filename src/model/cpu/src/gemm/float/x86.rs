@@ -14,7 +14,7 @@ pub(super) trait Numbers {
     const SIZE: usize;
 
     /// # Safety
-    /// The processor has AVX2 and F16C, and 16 numbers lie at `column`.
+    /// The processor has AVX2, FMA and F16C, and 16 numbers lie at `column`.
     unsafe fn load(column: *const u8) -> Pair;
 }
 
@@ -26,7 +26,7 @@ impl Numbers for Singles {
     const SIZE: usize = 4;
 
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn load(column: *const u8) -> Pair {
         let column = column.cast::<f32>();
         // SAFETY: the caller's promise.
@@ -38,7 +38,7 @@ impl Numbers for Halves {
     const SIZE: usize = 2;
 
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn load(column: *const u8) -> Pair {
         let column = column.cast::<__m128i>();
         // SAFETY: the caller's promise.
@@ -55,7 +55,7 @@ impl Numbers for UpperHalves {
     const SIZE: usize = 2;
 
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn load(column: *const u8) -> Pair {
         let column = column.cast::<__m128i>();
         // SAFETY: the caller's promise.
@@ -75,7 +75,7 @@ const AHEAD: usize = 8192;
 
 /// # Panics
 /// When the tile is shorter than the inputs ask for, or the inputs differ in length.
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T]) -> [Column; T] {
     let cols = inputs[0].len();
     assert!(
@@ -95,8 +95,7 @@ pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
                 for (sums, input) in sums.iter_mut().zip(inputs) {
                     let x = _mm256_set1_ps(*input.add(k));
                     for half in 0..2 {
-                        let product = _mm256_mul_ps(weights[half], x);
-                        sums[half] = _mm256_add_ps(sums[half], product);
+                        sums[half] = _mm256_fmadd_ps(weights[half], x, sums[half]);
                     }
                 }
             }

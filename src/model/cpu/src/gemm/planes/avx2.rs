@@ -25,7 +25,7 @@ type Halves<T> = [T; 2];
 /// # Safety
 /// Pointers of `tile` are valid for its units, its tokens exist, nobody else writes their outputs, and the processor
 /// has the features.
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn tile<P: Planes>(tile: &Tile<'_>) {
     for (token, count) in tile.steps(TOKENS) {
         // SAFETY: the tokens are of one panel and of the tile's range.
@@ -43,7 +43,7 @@ pub(super) unsafe fn tile<P: Planes>(tile: &Tile<'_>) {
 /// # Safety
 /// `token .. token + T` are of one panel and of the tile's range.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
     let lane = tile.input.lane(token);
     let mut y = [[_mm256_setzero_ps(); 2]; T];
@@ -63,8 +63,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
                 let scale = _mm256_set1_ps(*lane.scales.add(place + t));
                 for half in 0..2 {
                     let factor = _mm256_mul_ps(scales[half], scale);
-                    let product = _mm256_mul_ps(factor, _mm256_cvtepi32_ps(sums[t][half]));
-                    y[half] = _mm256_add_ps(y[half], product);
+                    y[half] = _mm256_fmadd_ps(factor, _mm256_cvtepi32_ps(sums[t][half]), y[half]);
                 }
             }
             if P::MIN {
@@ -77,7 +76,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
                 for (t, y) in y.iter_mut().enumerate() {
                     let sum = _mm256_set1_ps(*lane.sums.add(place + t));
                     for half in 0..2 {
-                        y[half] = _mm256_add_ps(y[half], _mm256_mul_ps(mins[half], sum));
+                        y[half] = _mm256_fmadd_ps(mins[half], sum, y[half]);
                     }
                 }
             }
@@ -91,7 +90,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
 
 /// Stores the first `rows` of 16 numbers.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn store(y: Halves<__m256>, out: *mut f32, rows: usize) {
     let mut numbers = [0.0_f32; TILE_ROWS];
     // SAFETY: the caller's `out` has place for `rows`.
@@ -104,7 +103,7 @@ unsafe fn store(y: Halves<__m256>, out: *mut f32, rows: usize) {
 
 /// 16 halves as numbers.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
     let halves = halves.cast::<__m128i>();
     // SAFETY: the caller's pointer is valid for 32 bytes.
@@ -118,7 +117,7 @@ unsafe fn numbers(halves: *const u8) -> Halves<__m256> {
 
 /// 16 unsigned bytes as numbers.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes(bytes: *const u8) -> Halves<__m256> {
     // SAFETY: the caller's pointer is valid for 16 bytes.
     let bytes = unsafe { _mm_loadu_si128(bytes.cast()) };
@@ -130,7 +129,7 @@ unsafe fn bytes(bytes: *const u8) -> Halves<__m256> {
 }
 
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn times(a: Halves<__m256>, b: Halves<__m256>) -> Halves<__m256> {
     [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])]
 }
@@ -140,7 +139,7 @@ fn times(a: Halves<__m256>, b: Halves<__m256>) -> Halves<__m256> {
 /// # Safety
 /// `quants` is valid for a unit.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn weights<P: Planes>(quants: *const u8, step: usize) -> Halves<__m256i> {
     // SAFETY: the caller's pointer is valid for all lines of a unit.
     let mut low = unsafe { line(quants, step % LOW_LINES) };
@@ -176,7 +175,7 @@ unsafe fn weights<P: Planes>(quants: *const u8, step: usize) -> Halves<__m256i> 
 
 /// A line of a unit.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn line(quants: *const u8, index: usize) -> Halves<__m256i> {
     // SAFETY: the caller's pointer is valid for this line.
     unsafe {
@@ -190,7 +189,7 @@ unsafe fn line(quants: *const u8, index: usize) -> Halves<__m256i> {
 /// # Safety
 /// The pointers are valid for a unit of the tile, for its factors, and for a unit of each token.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn dots<P: Planes, const T: usize>(
     quants: *const u8,
     factors: *const u8,
@@ -234,7 +233,7 @@ unsafe fn dots<P: Planes, const T: usize>(
 /// # Safety
 /// There are `T` tokens from `place` on.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn starts<P: Planes, const T: usize>(
     lane: &Lane,
     place: usize,
@@ -259,7 +258,7 @@ unsafe fn starts<P: Planes, const T: usize>(
 
 /// Adds what is in 16 bits to the sums, and begins again.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn widen<const T: usize>(sums: &mut [Halves<__m256i>; T], pairs: &mut [Halves<__m256i>; T]) {
     let ones = _mm256_set1_epi16(1);
     for t in 0..T {
@@ -276,7 +275,7 @@ fn widen<const T: usize>(sums: &mut [Halves<__m256i>; T], pairs: &mut [Halves<__
 /// # Safety
 /// `factors` is valid for 16 bytes.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn fold<const T: usize>(
     all: &mut [Halves<__m256i>; T],
     sums: &[Halves<__m256i>; T],
@@ -298,7 +297,7 @@ unsafe fn fold<const T: usize>(
 
 /// Asks for what comes some units later: tiles follow each other, so the end of one leads to the next.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn fetch<P: Planes>(tile: &Tile<'_>, unit: usize) {
     let quants = tile.quants.wrapping_add(unit * P::UNIT + AHEAD);
     for line in 0..P::UNIT / LINE {

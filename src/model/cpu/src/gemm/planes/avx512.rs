@@ -76,7 +76,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
             }
             for (t, y) in y.iter_mut().enumerate() {
                 let factor = _mm512_mul_ps(scales, _mm512_set1_ps(*lane.scales.add(place + t)));
-                *y = _mm512_add_ps(*y, _mm512_mul_ps(factor, _mm512_cvtepi32_ps(sums[t])));
+                *y = _mm512_fmadd_ps(factor, _mm512_cvtepi32_ps(sums[t]), *y);
             }
             if P::MIN {
                 let mut mins = numbers(block.add(32));
@@ -86,7 +86,7 @@ unsafe fn tokens<P: Planes, const T: usize>(tile: &Tile<'_>, token: usize) {
                 }
                 for (t, y) in y.iter_mut().enumerate() {
                     let sum = _mm512_set1_ps(*lane.sums.add(place + t));
-                    *y = _mm512_add_ps(*y, _mm512_mul_ps(mins, sum));
+                    *y = _mm512_fmadd_ps(mins, sum, *y);
                 }
             }
         }

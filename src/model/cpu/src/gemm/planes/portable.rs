@@ -33,9 +33,9 @@ pub(super) unsafe fn tile<P: Planes>(tile: &Tile<'_>) {
                     )
                 };
                 for (row, y) in rows.iter().zip(sums.iter_mut()) {
-                    *y += (row.factors.scale * scale) * row.dot(input) as f32;
+                    *y = (row.factors.scale * scale).mul_add(row.dot(input) as f32, *y);
                     if P::MIN {
-                        *y += row.factors.min * sum;
+                        *y = row.factors.min.mul_add(sum, *y);
                     }
                 }
             }

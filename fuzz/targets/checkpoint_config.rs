@@ -1,0 +1,9 @@
+//! `config.json` of checkpoints: whatever the bytes, an answer or an error.
+#![no_main]
+
+use compere::model::safetensors::check_config;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = check_config(bytes);
+});
