@@ -82,7 +82,7 @@ pub(crate) fn figures(options: &Options) -> Result<bool, Failure> {
                 "logits",
                 Bound::AtMost(8.0),
             ),
-            ("worst_cosine", apart.cosine, "cosine", Bound::AtLeast(0.98)),
+            ("worst_cosine", apart.cosine, "cosine", Bound::AtLeast(0.9)),
         ];
         for (what, value, unit, bound) in line {
             let figure = Figure::new(format!("type_{name}_{what}"), value, unit, bound);

@@ -9,7 +9,7 @@ use super::{Piece, alone, bits, forward, runner};
 use crate::model::gguf::TensorKind;
 use crate::model::gguf::testing::write_parts;
 
-const KINDS: [TensorKind; 11] = [
+static KINDS: [TensorKind; 11] = [
     TensorKind::F32,
     TensorKind::F16,
     TensorKind::BF16,
@@ -23,15 +23,21 @@ const KINDS: [TensorKind; 11] = [
     TensorKind::Q6_K,
 ];
 
+/// Every kind alone, and all in turns.
+fn mixtures() -> impl Iterator<Item = &'static [TensorKind]> {
+    let alone = KINDS.iter().map(std::slice::from_ref);
+    alone.chain([KINDS.as_slice()])
+}
+
 /// Widths that blocks of 256 divide.
-fn wide(kind: TensorKind) -> Tiny {
+fn wide(kinds: &'static [TensorKind]) -> Tiny {
     Tiny {
         heads: 4,
         kv_heads: 2,
         head_dim: 64,
         width: 256,
         hidden: 512,
-        only: Some(kind),
+        kinds,
         ..TINY
     }
 }
@@ -44,21 +50,24 @@ fn tokens(count: u32) -> Vec<u32> {
 
 #[test]
 fn a_model_of_every_kind_agrees_with_a_plain_decoder() {
-    for kind in KINDS {
+    for kinds in mixtures() {
         let folder = tempfile::tempdir().unwrap();
-        let path = wide(kind).builder().write(folder.path());
+        let path = wide(kinds).builder().write(folder.path());
         for inputs in [Inputs::Exact, Inputs::Rounded] {
             let all = cosines(&path, &tokens(9), inputs);
-            assert!(all.iter().all(|&x| x > 0.999), "{kind} {inputs:?}: {all:?}");
+            assert!(
+                all.iter().all(|&x| x > 0.999),
+                "{kinds:?} {inputs:?}: {all:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_model_of_every_kind_gives_the_same_bits_everywhere_and_in_pieces() {
-    for kind in KINDS {
+    for kinds in mixtures() {
         let folder = tempfile::tempdir().unwrap();
-        let path = wide(kind).builder().write(folder.path());
+        let path = wide(kinds).builder().write(folder.path());
         let tokens = tokens(27);
         let want = bits(&alone(
             &mut runner(Isa::available()[0], 1, &path),
@@ -70,7 +79,7 @@ fn a_model_of_every_kind_gives_the_same_bits_everywhere_and_in_pieces() {
             assert_eq!(
                 bits(&alone(&mut runner, &tokens, 0)),
                 want,
-                "{kind} {isa:?}"
+                "{kinds:?} {isa:?}"
             );
             for (position, token) in tokens.iter().enumerate() {
                 let piece = Piece {
@@ -79,7 +88,10 @@ fn a_model_of_every_kind_gives_the_same_bits_everywhere_and_in_pieces() {
                     blocks: vec![1],
                 };
                 let one = bits(&forward(&mut runner, &[piece]));
-                assert_eq!(one[0], want[position], "{kind} {isa:?} position {position}");
+                assert_eq!(
+                    one[0], want[position],
+                    "{kinds:?} {isa:?} position {position}"
+                );
             }
         }
     }

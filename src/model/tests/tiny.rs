@@ -1,5 +1,8 @@
 //! Random models of every architecture, small enough to try everything on.
 
+use std::iter::Cycle;
+use std::slice::Iter;
+
 use crate::model::gguf::testing::GgufBuilder;
 use crate::model::gguf::{TensorKind, Value};
 
@@ -15,8 +18,8 @@ pub(super) struct Tiny {
     pub(super) hidden: usize,
     pub(super) vocab: usize,
     pub(super) separate_head: bool,
-    /// The kind of every matrix, instead of a mixture.
-    pub(super) only: Option<TensorKind>,
+    /// Kinds that the matrices have in turns, instead of the builder's own mixture.
+    pub(super) kinds: &'static [TensorKind],
     /// Biases, norms of heads, norms of outputs.
     pub(super) parts: [bool; 3],
     /// Positions that layers with a window see.
@@ -36,7 +39,7 @@ pub(super) const TINY: Tiny = Tiny {
     hidden: 160,
     vocab: 75,
     separate_head: false,
-    only: None,
+    kinds: &[],
     parts: [false; 3],
     window: None,
     seed: 7,
@@ -99,7 +102,7 @@ impl Tiny {
         }
         let mut random = Random {
             state: self.seed,
-            only: self.only,
+            kinds: self.kinds.iter().cycle(),
         };
         file = random.matrix(file, "token_embd", TensorKind::Q8_0, self.vocab, self.width);
         file = random.norm(file, "output_norm", self.width);
@@ -155,7 +158,7 @@ impl Tiny {
 /// A small generator, the same everywhere.
 struct Random {
     state: u64,
-    only: Option<TensorKind>,
+    kinds: Cycle<Iter<'static, TensorKind>>,
 }
 
 impl Random {
@@ -183,7 +186,7 @@ impl Random {
         rows: usize,
         cols: usize,
     ) -> GgufBuilder {
-        let kind = self.only.unwrap_or(kind);
+        let kind = self.kinds.next().copied().unwrap_or(kind);
         // Outputs of about the size of the inputs.
         let size = 1.5 / (cols as f32).sqrt();
         let blocks = rows * cols / kind.block_elements() as usize;

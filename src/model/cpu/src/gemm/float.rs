@@ -4,6 +4,8 @@
 //! fused multiply-add; then the two are added.
 
 #[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::ops::Range;
@@ -18,7 +20,7 @@ use crate::quant::half::to_f32;
 /// Independent sums per output.
 const SUMS: usize = 2;
 
-/// Tokens that are computed together: as many as have room for their sums in 16 registers of 256 bits.
+/// Tokens that are computed together, except by AVX-512: as many as have room for their sums in 16 registers of 256 bits.
 const TOKENS: usize = 3;
 
 /// One number for each row of a tile.
@@ -35,38 +37,63 @@ pub(super) unsafe fn multiply(
     tokens: Range<usize>,
     out: &OutView<'_>,
 ) {
-    for tile in tiles {
-        let numbers = weights.tile(tile);
-        let row = tile * TILE_ROWS;
-        let rows = TILE_ROWS.min(weights.rows() - row);
-        for token in tokens.clone().step_by(TOKENS) {
-            let inputs = |t: usize| input.numbers(token + t);
-            let mut columns = [[0.0; TILE_ROWS]; TOKENS];
-            let count = TOKENS.min(tokens.end - token);
-            // SAFETY: the processor has what the path needs; the tile is as long as its columns take.
+    let most = match path {
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx512 => avx512::TOKENS,
+        _ => TOKENS,
+    };
+    for index in tiles {
+        let tile = Tile {
+            path,
+            weights,
+            index,
+            input,
+            out,
+        };
+        for token in tokens.clone().step_by(most) {
+            // SAFETY: the caller's promise.
             unsafe {
-                match count {
-                    1 => columns[..1].copy_from_slice(&sums(
-                        path,
-                        weights.kind(),
-                        numbers,
-                        [inputs(0)],
-                    )),
-                    2 => columns[..2].copy_from_slice(&sums(
-                        path,
-                        weights.kind(),
-                        numbers,
-                        [0, 1].map(inputs),
-                    )),
-                    _ => columns = sums(path, weights.kind(), numbers, [0, 1, 2].map(inputs)),
+                match most.min(tokens.end - token) {
+                    1 => tile.tokens::<1>(token),
+                    2 => tile.tokens::<2>(token),
+                    3 => tile.tokens::<3>(token),
+                    4 => tile.tokens::<4>(token),
+                    5 => tile.tokens::<5>(token),
+                    6 => tile.tokens::<6>(token),
+                    7 => tile.tokens::<7>(token),
+                    _ => tile.tokens::<8>(token),
                 }
             }
-            for (t, column) in columns.iter().enumerate().take(count) {
-                // SAFETY: the tile's existing rows have places for every token of the range.
-                unsafe {
-                    let place = out.start.wrapping_add((token + t) * out.stride + row);
-                    std::ptr::copy_nonoverlapping(column.as_ptr(), place, rows);
-                }
+        }
+    }
+}
+
+/// A tile, and what it is multiplied with.
+struct Tile<'a> {
+    path: Path,
+    weights: &'a Matrix,
+    index: usize,
+    input: &'a Activations,
+    out: &'a OutView<'a>,
+}
+
+impl Tile<'_> {
+    /// # Safety
+    /// The tokens from `token` on exist, their outputs have places that nobody else writes, and the processor has what
+    /// the path needs.
+    unsafe fn tokens<const T: usize>(&self, token: usize) {
+        let row = self.index * TILE_ROWS;
+        let rows = TILE_ROWS.min(self.weights.rows() - row);
+        let inputs = std::array::from_fn(|t| self.input.numbers(token + t));
+        let numbers = self.weights.tile(self.index);
+        // SAFETY: the processor has what the path needs; the tile is as long as its columns take.
+        let columns = unsafe { sums::<T>(self.path, self.weights.kind(), numbers, inputs) };
+        for (t, column) in columns.iter().enumerate() {
+            let place = (token + t) * self.out.stride + row;
+            // SAFETY: the tile's existing rows have places for every token.
+            unsafe {
+                let place = self.out.start.wrapping_add(place);
+                std::ptr::copy_nonoverlapping(column.as_ptr(), place, rows);
             }
         }
     }
@@ -86,6 +113,19 @@ unsafe fn sums<const T: usize>(
         }
         (Path::Portable, WeightKind::BF16) => portable(numbers, inputs, bf16),
         (Path::Portable, _) => portable(numbers, inputs, f32::from_le_bytes),
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        (Path::Avx512, WeightKind::F16) => unsafe {
+            avx512::sums::<x86::Halves, T>(numbers, inputs)
+        },
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        (Path::Avx512, WeightKind::BF16) => unsafe {
+            avx512::sums::<x86::UpperHalves, T>(numbers, inputs)
+        },
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        (Path::Avx512, _) => unsafe { avx512::sums::<x86::Singles, T>(numbers, inputs) },
         // SAFETY: the caller's promise.
         #[cfg(target_arch = "x86_64")]
         (_, WeightKind::F16) => unsafe { x86::sums::<x86::Halves, T>(numbers, inputs) },

@@ -83,16 +83,22 @@ pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
     );
     let inputs = inputs.map(<[f32]>::as_ptr);
     let mut sums = [[[_mm256_setzero_ps(); 2]; T]; SUMS];
-    // SAFETY: columns and inputs exist, by the assertion, since every `k` is below `cols`.
-    unsafe {
-        // `SUMS` at a time, so that each sum is a register known at compile time.
-        for first in (0..cols - cols % SUMS).step_by(SUMS) {
-            for (sum, sums) in sums.iter_mut().enumerate() {
-                step::<N, T>(tile.as_ptr(), inputs, first + sum, sums);
+    // `SUMS` at a time, so that each sum is a register known at compile time; no closure and no function, which would
+    // not always be inlined.
+    for first in (0..cols).step_by(SUMS) {
+        for (k, sums) in (first..cols).zip(&mut sums) {
+            let column = tile.as_ptr().wrapping_add(k * TILE_ROWS * N::SIZE);
+            _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
+            // SAFETY: column and inputs exist, by the assertion, since `k` is below `cols`.
+            unsafe {
+                let weights = N::load(column);
+                for (sums, input) in sums.iter_mut().zip(inputs) {
+                    let x = _mm256_set1_ps(*input.add(k));
+                    for half in 0..2 {
+                        sums[half] = _mm256_fmadd_ps(weights[half], x, sums[half]);
+                    }
+                }
             }
-        }
-        if !cols.is_multiple_of(SUMS) {
-            step::<N, T>(tile.as_ptr(), inputs, cols - 1, &mut sums[0]);
         }
     }
     let [even, odd] = sums;
@@ -105,30 +111,4 @@ pub(super) fn sums<N: Numbers, const T: usize>(tile: &[u8], inputs: [&[f32]; T])
         }
     }
     columns
-}
-
-/// Adds the products with input `k`. A function and no closure, which would not always be inlined.
-///
-/// # Safety
-/// The tile has a column `k`, and each input a number there.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn step<N: Numbers, const T: usize>(
-    tile: *const u8,
-    inputs: [*const f32; T],
-    k: usize,
-    sums: &mut [Pair; T],
-) {
-    let column = tile.wrapping_add(k * TILE_ROWS * N::SIZE);
-    _mm_prefetch::<_MM_HINT_T0>(column.wrapping_add(AHEAD).cast());
-    // SAFETY: the caller's promise.
-    unsafe {
-        let weights = N::load(column);
-        for (sums, input) in sums.iter_mut().zip(inputs) {
-            let x = _mm256_set1_ps(*input.add(k));
-            for half in 0..2 {
-                sums[half] = _mm256_fmadd_ps(weights[half], x, sums[half]);
-            }
-        }
-    }
 }
