@@ -81,7 +81,7 @@ fn invented_prices_and_discounts_are_found() {
     let invented = [
         ("only $99 today", "$99"),
         ("只要99元", "99元"),
-        ("九十九块钱", "九十九块"),
+        ("九十九块钱", "九十九块钱"),
         ("九十九块九", "九十九块九"),
         ("ninety-nine dollars", "ninety-nine dollars"),
         (
