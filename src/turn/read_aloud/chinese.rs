@@ -302,8 +302,8 @@ fn times(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
 /// The unit of the third group, said where it is one.
 fn unit_after<'a>(found: &'a Captures<'_>, place: &Place<'_>) -> &'a str {
     let spelt = found.get(3).map_or("", |unit| unit.as_str());
-    let known = !is_name(spelt) && !(place.precedes_letters() && spelt.is_ascii());
-    if known { unit(spelt) } else { spelt }
+    let name = is_name(spelt) || (place.precedes_letters() && spelt.is_ascii());
+    if name { spelt } else { unit(spelt) }
 }
 
 fn fraction(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
@@ -344,8 +344,8 @@ fn number(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     let long = whole && figures.len() >= 8 && !figures.ends_with("0000");
     let sized = place.after.starts_with(['G', 'K', 'M', 'T'])
         && !place.after[1..].starts_with(|c: char| c.is_ascii_alphanumeric());
-    let code =
-        (place.precedes_letters() && !sized) || (place.follows_letters() && figures.len() > 2);
+    let run_on = place.precedes_letters() && !sized;
+    let code = run_on || (place.follows_letters() && figures.len() > 2);
     if long || (whole && code) {
         return Some(zh_digits(figures));
     }

@@ -292,7 +292,7 @@ fn whole_amount(figures: &str) -> String {
 }
 
 fn decade(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    let ten = found[1].ends_with('0') && found[1].len() % 2 == 0;
+    let ten = found[1].ends_with('0') && found[1].len().is_multiple_of(2);
     if !ten || place.precedes_letters() || place.follows_letters() {
         return None;
     }
