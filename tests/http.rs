@@ -159,7 +159,7 @@ fn a_head_beyond_all_bounds_is_refused() {
     let mut client = server.client();
     // To the byte, so that the server leaves nothing unread.
     let start = "GET /livez HTTP/1.1\r\nx-request-id: ";
-    client.send(start.to_owned() + &"a".repeat(64 * 1024 - start.len()));
+    client.send(start.to_owned() + "a".repeat(64 * 1024 - start.len()).as_str());
     assert_eq!(client.head().status, 431);
     assert_eq!(server.get("/livez").status(), 200);
 }

@@ -95,7 +95,7 @@ fn duplicate_keys_are_refused_on_every_route() {
 #[test]
 fn deep_bodies_are_refused_and_deep_text_is_text() {
     let server = TestServer::start();
-    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let deep = "[".repeat(100_000) + "]".repeat(100_000).as_str();
     for path in [CHAT, RESPOND] {
         server.post(path, &deep).error(400, "invalid_json");
         server

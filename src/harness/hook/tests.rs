@@ -46,91 +46,93 @@ fn a_hook_without_on_error_fails_closed() {
     assert!(matches!(hook.body, Body::Rules(rules) if rules.len() == 1));
 }
 
+/// A hook.toml, the line at fault and a part of what is said.
+const FAULTS: &[(&str, usize, &str)] = &[
+    ("point = \"pre_speech\"\n", 1, "pre_speech"),
+    (
+        "point = \"pre_tool\"\non_eror = \"deny\"\nscript = \"a\"\n",
+        2,
+        "on_eror",
+    ),
+    (
+        "point = \"pre_tool\"\non_error = \"denny\"\nscript = \"a\"\n",
+        2,
+        "denny",
+    ),
+    (
+        "point = \"pre_tool\"\nbudget_ms = 0\n[[rule]]\nkind = \"words\"\nwords = [\"x\"]\n",
+        2,
+        "budget_ms",
+    ),
+    (
+        "point = \"pre_tool\"\nscript = \"hook.rhai\"\n",
+        2,
+        "hooks/guard/hook.rhai",
+    ),
+    (
+        "point = \"pre_tool\"\nscript = \"../hook.rhai\"\n",
+        2,
+        "there is no",
+    ),
+    ("point = \"pre_tool\"\n", 1, "a [[rule]] or a script"),
+    (
+        "point = \"pre_tool\"\n\n[[rule]]\nkind = \"word\"\n",
+        4,
+        "kind is",
+    ),
+    (
+        "point = \"pre_tool\"\n\n[[rule]]\nkind = \"regex\"\npattern = \"(\"\n",
+        5,
+        "unclosed group",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"(a+)+\\\\1\"\n",
+        4,
+        "backreferences",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"x*\"\n",
+        4,
+        "empty",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"((a{1000}){1000}){1000}\"\n",
+        4,
+        "size",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"words\"\nlists = [\"none\"]\n",
+        4,
+        "lists/none.txt",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"words\"\nwords = [\"!!\"]\n",
+        4,
+        "no letter",
+    ),
+    (
+        "point = \"pre_segment\"\n[[rule]]\nkind = \"price_guard\"\naction = \"substitute\"\ntext = \"x\"\n",
+        4,
+        "price_guard",
+    ),
+    (
+        "point = \"pre_segment\"\n[[rule]]\nkind = \"words\"\nwords = [\"x\"]\naction = \"replace\"\ntext = \"...\"\n",
+        6,
+        "nothing to say",
+    ),
+    (
+        "point = \"pre_tool\"\n[[rule]]\nkind = \"price_guard\"\n",
+        3,
+        "pre_segment",
+    ),
+];
+
 #[test]
 fn every_fault_has_its_line_and_names_its_field() {
-    let cases = [
-        ("point = \"pre_speech\"\n", 1, "pre_speech"),
-        (
-            "point = \"pre_tool\"\non_eror = \"deny\"\nscript = \"a\"\n",
-            2,
-            "on_eror",
-        ),
-        (
-            "point = \"pre_tool\"\non_error = \"denny\"\nscript = \"a\"\n",
-            2,
-            "denny",
-        ),
-        (
-            "point = \"pre_tool\"\nbudget_ms = 0\n[[rule]]\nkind = \"words\"\nwords = [\"x\"]\n",
-            2,
-            "budget_ms",
-        ),
-        (
-            "point = \"pre_tool\"\nscript = \"hook.rhai\"\n",
-            2,
-            "hooks/guard/hook.rhai",
-        ),
-        (
-            "point = \"pre_tool\"\nscript = \"../hook.rhai\"\n",
-            2,
-            "there is no",
-        ),
-        ("point = \"pre_tool\"\n", 1, "a [[rule]] or a script"),
-        (
-            "point = \"pre_tool\"\n\n[[rule]]\nkind = \"word\"\n",
-            4,
-            "kind is",
-        ),
-        (
-            "point = \"pre_tool\"\n\n[[rule]]\nkind = \"regex\"\npattern = \"(\"\n",
-            5,
-            "unclosed group",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"(a+)+\\\\1\"\n",
-            4,
-            "backreferences",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"x*\"\n",
-            4,
-            "empty",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"regex\"\npattern = \"((a{1000}){1000}){1000}\"\n",
-            4,
-            "size",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"words\"\nlists = [\"none\"]\n",
-            4,
-            "lists/none.txt",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"words\"\nwords = [\"!!\"]\n",
-            4,
-            "no letter",
-        ),
-        (
-            "point = \"pre_segment\"\n[[rule]]\nkind = \"price_guard\"\naction = \"substitute\"\ntext = \"x\"\n",
-            4,
-            "price_guard",
-        ),
-        (
-            "point = \"pre_segment\"\n[[rule]]\nkind = \"words\"\nwords = [\"x\"]\naction = \"replace\"\ntext = \"...\"\n",
-            6,
-            "nothing to say",
-        ),
-        (
-            "point = \"pre_tool\"\n[[rule]]\nkind = \"price_guard\"\n",
-            3,
-            "pre_segment",
-        ),
-    ];
-    for (text, line, said) in cases {
+    for (text, line, said) in FAULTS {
         let problem = one_problem(text);
         assert_eq!(problem.path, "hooks/guard/hook.toml");
-        assert_eq!(problem.line, Some(line), "{problem}");
+        assert_eq!(problem.line, Some(*line), "{problem}");
         assert!(problem.reason.contains(said), "{problem}");
     }
 }

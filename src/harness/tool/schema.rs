@@ -87,6 +87,7 @@ impl Schema {
             .map_err(|error| Fault::new(error.instance_path().to_string(), error.to_string()))?;
         graph::check(schema)?;
         sense::check(schema)?;
+        let schema = &spelt_out(schema);
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .with_pattern_options(
@@ -178,6 +179,23 @@ fn objectify(fields: &mut Map<String, Value>) -> Result<(), Fault> {
     }
     fields.entry("properties").or_insert_with(|| json!({}));
     Ok(())
+}
+
+/// The empty reference means the root; the validator takes it for nothing.
+fn spelt_out(schema: &Value) -> Value {
+    let mut places = Vec::new();
+    graph::each(schema, &mut |place, fields| {
+        if fields.get("$ref").and_then(Value::as_str) == Some("") {
+            places.push(format!("{place}/$ref"));
+        }
+    });
+    let mut schema = schema.clone();
+    for place in places {
+        if let Some(reference) = schema.pointer_mut(&place) {
+            *reference = json!("#");
+        }
+    }
+    schema
 }
 
 /// Size and depth, before anything walks it by recursion.

@@ -151,6 +151,10 @@ impl Output {
     /// The answer is whole; gives what was left, or the error that it ended too early.
     #[must_use]
     pub fn finish(mut self) -> Vec<OutputEvent> {
+        if let State::Bare(text) = &mut self.state {
+            let text = std::mem::take(text);
+            self.finish_bare(&text);
+        }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Text => {
                 let held = std::mem::take(&mut self.held);
@@ -162,8 +166,7 @@ impl Output {
             }
             State::Reasoning => self.fail(OutputError::UnclosedReasoning),
             State::Calls(block) => self.finish_block(block),
-            State::Bare(text) => self.finish_bare(&text),
-            State::Over => {}
+            State::Bare(_) | State::Over => {}
         }
         self.events
     }
@@ -331,12 +334,17 @@ impl Output {
 
     /// Calls of offered tools and nothing else are calls; anything else is text.
     fn finish_bare(&mut self, text: &str) {
-        match self.bare_calls(text) {
-            Some(events) => self.events.extend(events),
-            None if self.looks_cut(text) => self.fail(OutputError::HalfCall {
-                text: text.to_owned(),
-            }),
-            None => text.chars().for_each(|c| self.text(c)),
+        if let Some(events) = self.bare_calls(text) {
+            self.events.extend(events);
+            self.state = State::Over;
+        } else if self.looks_cut(text) {
+            let text = text.to_owned();
+            self.fail(OutputError::HalfCall { text });
+        } else {
+            // Text like any other, with marks of its own.
+            self.at_start = false;
+            self.state = State::Text;
+            text.chars().for_each(|c| self.step(c));
         }
     }
 

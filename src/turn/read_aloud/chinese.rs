@@ -9,23 +9,28 @@ use super::scan::{Place, Rule, Rules, rule};
 
 /// A number with thousands marks or decimals.
 const N: &str = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?";
+/// Hour, minute and perhaps second.
+const CLOCK: &str = r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?";
 const TO: &str = r"\s*[-~–—至到]\s*";
 /// What counts things, so that 2 is 两.
 const COUNTERS: &str =
     "个件盒瓶包袋只双条套份支罐箱斤克米升次年天小点位款种组片张元块万千分秒周倍人层杯台部本把家";
 /// Spelt units and their words; longer spellings first.
 const UNITS: &[(&str, &str)] = &[
-    ("mah", "毫安时"),
     ("km/h", "公里每小时"),
+    ("kcal", "千卡"),
+    ("mah", "毫安时"),
     ("kwh", "千瓦时"),
     ("khz", "千赫"),
     ("mhz", "兆赫"),
     ("ghz", "吉赫"),
-    ("kcal", "千卡"),
+    ("cm²", "平方厘米"),
+    ("km²", "平方公里"),
+    ("min", "分钟"),
     ("km", "公里"),
     ("cm", "厘米"),
     ("mm", "毫米"),
-    ("kg", "千克"),
+    ("kg", "公斤"),
     ("mg", "毫克"),
     ("ml", "毫升"),
     ("kw", "千瓦"),
@@ -33,12 +38,10 @@ const UNITS: &[(&str, &str)] = &[
     ("db", "分贝"),
     ("m²", "平方米"),
     ("m³", "立方米"),
-    ("㎡", "平方米"),
     ("°c", "摄氏度"),
-    ("℃", "摄氏度"),
     ("°f", "华氏度"),
+    ("℃", "摄氏度"),
     ("°", "度"),
-    ("min", "分钟"),
     ("l", "升"),
     ("g", "克"),
     ("m", "米"),
@@ -57,11 +60,12 @@ fn rules() -> Vec<Rule> {
     vec![
         rule(r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})(?:日|号)?", date),
         rule(r"(\d{2}|\d{4})年", year),
-        rule(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?", time),
+        rule(&format!(r"{CLOCK}{TO}{CLOCK}"), time_range),
+        rule(CLOCK, |found, place| time(found, 1, place)),
         rule(r"\+?(?:86[- ]?)?1[3-9]\d[- ]?\d{4}[- ]?\d{4}", phone),
         rule(r"(?:400|800)[- ]?\d{3}[- ]?\d{4}|0\d{2,3}-\d{7,8}", phone),
         rule(
-            &format!(r"{currency}({N})\s*([万千亿k])?{TO}{currency}?({N})\s*([万千亿k])?"),
+            &format!(r"{currency}({N})\s*([万千亿k])?{TO}(?:{currency})?({N})\s*([万千亿k])?"),
             price_range,
         ),
         rule(&format!(r"{currency}({N})\s*([万千亿k])?"), price),
@@ -96,7 +100,10 @@ fn rules() -> Vec<Rule> {
             Some(zh_phone(&found[0]))
         }),
         rule(&format!(r"({N}){TO}({N})(?:\s*(?i:({})))?", units()), range),
-        rule(&format!(r"({N})\s*[x×*]\s*({N})"), times),
+        rule(
+            &format!(r"({N})\s*[x×*]\s*({N})(?:\s*(?i:({})))?", units()),
+            times,
+        ),
         rule(r"(\d{1,3})/(\d{1,3})", fraction),
         rule(&format!(r"[-−]({N})\s*(℃|°[cC]|度)?"), negative),
         rule(&format!(r"({N})\s*(?i:({}))", units()), measure),
@@ -157,35 +164,39 @@ fn year(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     is_year.then(|| format!("{}年", zh_digits(figures)))
 }
 
-fn time(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
+/// The time whose hour is the group `at`.
+fn time(found: &Captures<'_>, at: usize, place: &Place<'_>) -> Option<String> {
     if place.next().is_some_and(|c| c.is_ascii_digit()) {
         return None;
     }
-    let hour = if &found[1] == "2" || &found[1] == "02" {
-        "两".to_owned()
-    } else {
-        zh_number(found[1].trim_start_matches('0'))
+    let hour = match &found[at] {
+        "2" | "02" => "两".to_owned(),
+        hour => plain(hour),
     };
     let two = |figures: &str| match figures.strip_prefix('0') {
+        Some("0") => "零".to_owned(),
         Some(last) => format!("零{}", zh_number(last)),
         None => zh_number(figures),
     };
+    let (minute, second) = (&found[at + 1], found.get(at + 2));
     let mut said = format!("{hour}点");
-    let seconds = found.get(3);
-    if &found[2] != "00" || seconds.is_some() {
-        said.push_str(&format!(
-            "{}分",
-            if &found[2] == "00" {
-                "零".to_owned()
-            } else {
-                two(&found[2])
-            }
-        ));
+    if minute != "00" || second.is_some() {
+        said.push_str(&two(minute));
+        said.push('分');
     }
-    if let Some(seconds) = seconds {
-        said.push_str(&format!("{}秒", two(seconds.as_str())));
+    if let Some(second) = second {
+        said.push_str(&two(second.as_str()));
+        said.push('秒');
     }
     Some(said)
+}
+
+fn time_range(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
+    Some(format!(
+        "{}到{}",
+        time(found, 1, place)?,
+        time(found, 4, place)?
+    ))
 }
 
 fn phone(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
@@ -272,12 +283,7 @@ fn range(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
         return None;
     }
     let (low, high) = (zh_number(&found[1]), counted(&found[2], place.after));
-    let spelt = found.get(3).map_or("", |unit| unit.as_str());
-    let known = !is_name(spelt) && !(place.precedes_letters() && spelt.is_ascii());
-    Some(format!(
-        "{low}到{high}{}",
-        if known { unit(spelt) } else { spelt }
-    ))
+    Some(format!("{low}到{high}{}", unit_after(found, place)))
 }
 
 /// 5G, 4K, 2M are no weights or lengths.
@@ -286,8 +292,18 @@ fn is_name(spelt: &str) -> bool {
 }
 
 fn times(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    (!place.follows_letters())
-        .then(|| format!("{}乘{}", zh_number(&found[1]), zh_number(&found[2])))
+    if place.follows_letters() {
+        return None;
+    }
+    let (wide, high) = (zh_number(&found[1]), zh_number(&found[2]));
+    Some(format!("{wide}乘{high}{}", unit_after(found, place)))
+}
+
+/// The unit of the third group, said where it is one.
+fn unit_after<'a>(found: &'a Captures<'_>, place: &Place<'_>) -> &'a str {
+    let spelt = found.get(3).map_or("", |unit| unit.as_str());
+    let name = is_name(spelt) || (place.precedes_letters() && spelt.is_ascii());
+    if name { spelt } else { unit(spelt) }
 }
 
 fn fraction(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
@@ -325,11 +341,16 @@ fn measure(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
 fn number(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     let figures = &found[1];
     let whole = !figures.contains(['.', ',']);
-    let long = whole && figures.len() >= 8;
-    let code =
-        whole && (place.precedes_letters() || (place.follows_letters() && figures.len() > 2));
-    if long || code {
+    let long = whole && figures.len() >= 8 && !figures.ends_with("0000");
+    let sized = place.after.starts_with(['G', 'K', 'M', 'T'])
+        && !place.after[1..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    let run_on = place.precedes_letters() && !sized;
+    let code = run_on || (place.follows_letters() && figures.len() > 2);
+    if long || (whole && code) {
         return Some(zh_digits(figures));
+    }
+    if place.previous() == Some('第') {
+        return Some(zh_number(figures));
     }
     Some(counted(figures, place.after))
 }

@@ -24,16 +24,22 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
+/// Words after which four figures are a year.
+const BEFORE_YEARS: &[&str] = &[
+    "in", "since", "from", "by", "until", "year", "spring", "summer", "fall", "autumn", "winter",
+    "early", "late",
+];
 /// Spelt units: one of it, many of it; longer spellings first.
 const UNITS: &[(&str, &str, &str)] = &[
     ("km/h", "kilometer per hour", "kilometers per hour"),
+    ("kcal", "kilocalorie", "kilocalories"),
     ("mph", "mile per hour", "miles per hour"),
     ("mah", "milliamp hour", "milliamp hours"),
     ("kwh", "kilowatt hour", "kilowatt hours"),
     ("mhz", "megahertz", "megahertz"),
     ("ghz", "gigahertz", "gigahertz"),
-    ("kcal", "kilocalorie", "kilocalories"),
     ("lbs", "pound", "pounds"),
+    ("min", "minute", "minutes"),
     ("lb", "pound", "pounds"),
     ("oz", "ounce", "ounces"),
     ("km", "kilometer", "kilometers"),
@@ -52,10 +58,9 @@ const UNITS: &[(&str, &str, &str)] = &[
     ("m²", "square meter", "square meters"),
     ("m³", "cubic meter", "cubic meters"),
     ("°c", "degree Celsius", "degrees Celsius"),
-    ("℃", "degree Celsius", "degrees Celsius"),
     ("°f", "degree Fahrenheit", "degrees Fahrenheit"),
+    ("℃", "degree Celsius", "degrees Celsius"),
     ("°", "degree", "degrees"),
-    ("min", "minute", "minutes"),
     ("l", "liter", "liters"),
     ("g", "gram", "grams"),
     ("m", "meter", "meters"),
@@ -82,7 +87,7 @@ fn rules() -> Vec<Rule> {
         rule(r"\+?(?:1[- .]?)?\(?\d{3}\)?[- .]\d{3}[- .]\d{4}", phone),
         rule(r"1-8\d\d-\d{3}-\d{4}|\d{3}-\d{4}", phone),
         rule(
-            &format!(r"{currency}({N})\s*([kKMB])?{TO}{currency}?({N})\s*([kKMB])?"),
+            &format!(r"{currency}({N})\s*([kKMB])?{TO}(?:{currency})?({N})\s*([kKMB])?"),
             price_range,
         ),
         rule(
@@ -124,9 +129,12 @@ fn rules() -> Vec<Rule> {
             Some(en_digits(&found[0]))
         }),
         rule(&format!(r"({N}){TO}({N})(?:\s*(?i:({})))?", units()), range),
-        rule(&format!(r"({N})\s*[x×*]\s*({N})"), times),
+        rule(
+            &format!(r"({N})\s*[x×*]\s*({N})(?:\s*(?i:({})))?", units()),
+            times,
+        ),
         rule(r"(\d{1,3})/(\d{1,3})", fraction),
-        rule(&format!(r"[-−]({N})"), negative),
+        rule(&format!(r"[-−]({N})(?:\s*(?i:({})))?", units()), negative),
         rule(&format!(r"({N})\s*(?i:({}))", units()), measure),
         rule(r"#(\d+)", |found, _| {
             Some(format!("number {}", en_number(&found[1])))
@@ -284,7 +292,7 @@ fn whole_amount(figures: &str) -> String {
 }
 
 fn decade(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    let ten = found[1].ends_with('0') && found[1].len() % 2 == 0;
+    let ten = found[1].ends_with('0') && found[1].len().is_multiple_of(2);
     if !ten || place.precedes_letters() || place.follows_letters() {
         return None;
     }
@@ -311,18 +319,10 @@ fn range(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     if years(&found[1]) && years(&found[2]) {
         return Some(format!("{} to {}", en_year(&found[1]), en_year(&found[2])));
     }
-    let spelt = found.get(3).map_or("", |unit| unit.as_str());
-    let known =
-        !spelt.is_empty() && !is_name(spelt) && !(place.precedes_letters() && spelt.is_ascii());
-    let unit = if known {
-        format!(" {}", unit(spelt, &found[2]))
-    } else {
-        spelt.to_owned()
-    };
+    let (low, high) = (en_number(&found[1]), en_number(&found[2]));
     Some(format!(
-        "{} to {}{unit}",
-        en_number(&found[1]),
-        en_number(&found[2])
+        "{low} to {high}{}",
+        unit_after(found, 3, &found[2], place)
     ))
 }
 
@@ -332,8 +332,23 @@ fn is_name(spelt: &str) -> bool {
 }
 
 fn times(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    (!place.follows_letters())
-        .then(|| format!("{} by {}", en_number(&found[1]), en_number(&found[2])))
+    if place.follows_letters() {
+        return None;
+    }
+    let (wide, high) = (en_number(&found[1]), en_number(&found[2]));
+    Some(format!(
+        "{wide} by {high}{}",
+        unit_after(found, 3, &found[2], place)
+    ))
+}
+
+/// The unit of the group `at`, said where it is one.
+fn unit_after(found: &Captures<'_>, at: usize, figures: &str, place: &Place<'_>) -> String {
+    let spelt = found.get(at).map_or("", |unit| unit.as_str());
+    if spelt.is_empty() || is_name(spelt) || (place.precedes_letters() && spelt.is_ascii()) {
+        return spelt.to_owned();
+    }
+    format!(" {}", unit(spelt, figures))
 }
 
 fn fraction(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
@@ -354,10 +369,15 @@ fn fraction(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
 }
 
 fn negative(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    let joined = place
-        .previous()
-        .is_some_and(|c| c.is_alphanumeric() || matches!(c, '-' | '%' | ')'));
-    (!joined).then(|| format!("minus {}", en_number(&found[1])))
+    let marks = |c: char| c.is_alphanumeric() || matches!(c, '-' | '%' | ')');
+    if place.previous().is_some_and(marks) {
+        return None;
+    }
+    let number = en_number(&found[1]);
+    Some(format!(
+        "minus {number}{}",
+        unit_after(found, 2, &found[1], place)
+    ))
 }
 
 fn measure(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
@@ -372,35 +392,30 @@ fn measure(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     ))
 }
 
-/// A year where the words around it say so.
+/// A year where the words before it say so.
 fn year(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
-    if place.next().is_some_and(|c| {
-        c.is_ascii_alphanumeric()
-            || matches!(c, '.' | ',') && place.after[1..].starts_with(|c: char| c.is_ascii_digit())
-    }) {
-        return None;
-    }
-    let word = place
-        .before
-        .trim_end_matches([' ', ','])
-        .rsplit(' ')
-        .next()
-        .unwrap_or_default()
-        .to_lowercase();
+    let mut rest = place.after.chars();
+    let goes_on = match rest.next() {
+        Some('.' | ',') => rest.next().is_some_and(|c| c.is_ascii_digit()),
+        next => next.is_some_and(|c| c.is_ascii_alphanumeric()),
+    };
+    let mut words = place.before.trim_end_matches([' ', ',']).rsplit(' ');
+    let last = words.next().unwrap_or_default().to_lowercase();
+    let day = last.len() <= 4 && last.starts_with(|c: char| c.is_ascii_digit());
+    let word = if day {
+        words.next().unwrap_or_default().to_lowercase()
+    } else {
+        last
+    };
     let month = MONTHS.iter().any(|month| month.to_lowercase() == word);
-    let said = month
-        || [
-            "in", "since", "from", "by", "until", "year", "spring", "summer", "fall", "autumn",
-            "winter", "of", "early", "late",
-        ]
-        .contains(&word.as_str());
-    said.then(|| en_year(&found[1]))
+    let said = month || (!day && BEFORE_YEARS.contains(&word.as_str()));
+    (said && !goes_on).then(|| en_year(&found[1]))
 }
 
 fn number(found: &Captures<'_>, place: &Place<'_>) -> Option<String> {
     let figures = &found[1];
     let whole = !figures.contains(['.', ',']);
-    let long = whole && figures.len() >= 8;
+    let long = whole && figures.len() >= 8 && !figures.ends_with("0000");
     let code =
         whole && (place.precedes_letters() || (place.follows_letters() && figures.len() > 2));
     Some(if long || code {

@@ -139,11 +139,20 @@ fn plain(text: &str) -> Cow<'_, str> {
             '：' if between => out.push(':'),
             '～' => out.push('~'),
             '²' | '³' => out.push(c),
-            _ if odd(c) => out.extend(
-                std::iter::once(c)
-                    .nfkc()
-                    .map(|c| if c == '\u{2044}' { '/' } else { c }),
-            ),
+            '㎡' => out.push_str("m²"),
+            '㎥' => out.push_str("m³"),
+            '０'..='９' => out.extend(std::iter::once(c).nfkc()),
+            // A number of its own: ½ and ① do not run into their neighbours.
+            _ if odd(c) => {
+                if out.ends_with(|c: char| c.is_ascii_digit()) {
+                    out.push(' ');
+                }
+                let figures = std::iter::once(c).nfkc();
+                out.extend(figures.map(|c| if c == '\u{2044}' { '/' } else { c }));
+                if digit_at(Some(index + 1)) {
+                    out.push(' ');
+                }
+            }
             _ => out.push(c),
         }
     }
