@@ -7,6 +7,7 @@ mod read;
 mod scalar;
 #[cfg(test)]
 mod tests;
+mod topic;
 mod trigger;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use topic::Topic;
 pub use trigger::Triggers;
 
 pub(super) use read::read_all;
@@ -43,8 +45,10 @@ pub struct Skill {
     pub priority: i32,
     /// `avatar/risk`.
     pub risk: Risk,
-    /// `avatar/facts`: names of product facts it speaks about.
+    /// `avatar/facts`: names of product facts it speaks about; those of its topics too.
     pub facts: Vec<String>,
+    /// `avatar/topics`: which words ask for which of the facts, in the order of the file.
+    pub topics: Vec<Topic>,
     /// `avatar/fallback`: what is said where it has no answer.
     pub fallback: Option<String>,
     /// `avatar/actions`: what the front end is told whenever it is active.
@@ -77,6 +81,22 @@ pub struct FixedAction {
 }
 
 impl Skill {
+    /// Names of the product facts that a comment asks for: those of the topics that its words name, in the order of the
+    /// file; everything the skill speaks about where they name none.
+    #[must_use]
+    pub fn facts_for(&self, comment: &str) -> Vec<&str> {
+        let asked: Vec<&str> = self
+            .topics
+            .iter()
+            .filter(|topic| topic.asked_by.matches(comment))
+            .map(|topic| topic.fact.as_str())
+            .collect();
+        if asked.is_empty() {
+            return self.facts.iter().map(String::as_str).collect();
+        }
+        asked
+    }
+
     /// A file of the skill by its path (`references/sizes.md`). Only files of this folder exist here.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&[u8]> {

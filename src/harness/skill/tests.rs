@@ -317,6 +317,22 @@ fn our_settings_live_in_metadata() {
 }
 
 #[test]
+fn topics_narrow_the_facts_and_activate_their_skill() {
+    let text = head(
+        "metadata:\n  avatar/triggers: help\n  avatar/facts: about\n  avatar/topics: |\n    fit: fits, tight\n    sizes: size, /\\bxl\\b/",
+    );
+    let skill = skill(&text);
+    assert_eq!(skill.facts, ["about", "fit", "sizes"]);
+    assert!(skill.triggers.matches("is it tight?") && skill.triggers.matches("help"));
+    assert!(!skill.triggers.matches("what colour?"));
+    assert_eq!(skill.facts_for("Which SIZE, and is it tight?"), ["fit", "sizes"]);
+    assert_eq!(skill.facts_for("XL?"), ["sizes"]);
+    assert_eq!(skill.facts_for("help"), ["about", "fit", "sizes"]);
+    let reason = refusal("metadata:\n  avatar/topics: size");
+    assert!(reason.contains(":5: metadata.avatar/topics:"), "{reason}");
+}
+
+#[test]
 fn an_unknown_field_is_a_warning_and_every_problem_is_told_at_once() {
     let (skill, found) = read(&head("version: 3"));
     assert!(skill.is_some());
