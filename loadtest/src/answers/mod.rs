@@ -146,7 +146,13 @@ mod tests {
     #[test]
     fn the_tally_counts_by_kind_in_order_of_appearance() {
         let mut tally = Tally::default();
-        for (kind, right) in [("b", true), ("a", false), ("b", false), ("a", true), ("b", true)] {
+        for (kind, right) in [
+            ("b", true),
+            ("a", false),
+            ("b", false),
+            ("a", true),
+            ("b", true),
+        ] {
             tally.add(kind, right);
         }
         let expected = [("b".to_owned(), 2, 3), ("a".to_owned(), 1, 2)];
@@ -156,7 +162,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_its_segments_in_order() {
-        let reply = json!({"segments": [{"seq": 0, "text": "Yes, "}, {"seq": 1, "text": "it is."}]});
+        let reply =
+            json!({"segments": [{"seq": 0, "text": "Yes, "}, {"seq": 1, "text": "it is."}]});
         assert_eq!(text(&reply), "Yes, it is.");
         assert_eq!(text(&json!({})), "");
     }

@@ -101,8 +101,9 @@ mod tests {
         for wrong in ["", "It costs $790.", "Just $79.", "It costs $79, not $89."] {
             assert!(!question.is_right(wrong), "{wrong}");
         }
-        let open = Question::parse(r#"{"kind":"k","product_id":"p","question":"q","none":["free"]}"#)
-            .expect("a question");
+        let open =
+            Question::parse(r#"{"kind":"k","product_id":"p","question":"q","none":["free"]}"#)
+                .expect("a question");
         assert!(open.is_right("Hello.") && !open.is_right(" ") && !open.is_right("FREE!"));
     }
 

@@ -58,11 +58,13 @@ impl Server {
 
     /// Starts one, and waits until it is ready.
     pub(super) fn start(start: &Start<'_>) -> Result<Self, Failure> {
-        let folder =
-            std::env::temp_dir().join(format!("compere-answers-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("compere-answers-{}", std::process::id()));
         let harness = folder.join("harness/live-room");
         if start.plain {
-            copy(&start.harness.join("prompts/persona.txt"), &harness.join("prompts/persona.txt"))?;
+            copy(
+                &start.harness.join("prompts/persona.txt"),
+                &harness.join("prompts/persona.txt"),
+            )?;
             fs::write(harness.join("harness.toml"), "language = \"en\"\n")?;
         } else {
             copy(start.harness, &harness)?;

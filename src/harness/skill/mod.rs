@@ -51,6 +51,8 @@ pub struct Skill {
     pub topics: Vec<Topic>,
     /// `avatar/fallback`: what is said where it has no answer.
     pub fallback: Option<String>,
+    /// `avatar/say`: lines of which one is said whenever it alone is active, without asking the model.
+    pub say: Vec<String>,
     /// `avatar/actions`: what the front end is told whenever it is active.
     pub actions: Vec<FixedAction>,
     /// Files under `references/` and `assets/`, by path inside the folder.
@@ -81,22 +83,6 @@ pub struct FixedAction {
 }
 
 impl Skill {
-    /// Names of the product facts that a comment asks for: those of the topics that its words name, in the order of the
-    /// file; everything the skill speaks about where they name none.
-    #[must_use]
-    pub fn facts_for(&self, comment: &str) -> Vec<&str> {
-        let asked: Vec<&str> = self
-            .topics
-            .iter()
-            .filter(|topic| topic.asked_by.matches(comment))
-            .map(|topic| topic.fact.as_str())
-            .collect();
-        if asked.is_empty() {
-            return self.facts.iter().map(String::as_str).collect();
-        }
-        asked
-    }
-
     /// A file of the skill by its path (`references/sizes.md`). Only files of this folder exist here.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&[u8]> {

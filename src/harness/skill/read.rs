@@ -130,6 +130,7 @@ impl Reader<'_> {
             facts: Vec::new(),
             topics: Vec::new(),
             fallback: None,
+            say: Vec::new(),
             actions: Vec::new(),
             files: BTreeMap::new(),
             path: self.path.to_owned(),
@@ -326,8 +327,13 @@ impl Reader<'_> {
             },
             "fallback" => {
                 skill.fallback = Some(value.to_owned());
-                let speaks = value.chars().any(char::is_alphanumeric);
-                (!speaks).then(|| "must be a line with words".to_owned())
+                (!speaks(value)).then(|| "must be a line with words".to_owned())
+            }
+            "say" => {
+                let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+                skill.say = lines.map(str::to_owned).collect();
+                let fits = !skill.say.is_empty() && skill.say.iter().all(|line| speaks(line));
+                (!fits).then(|| "must be lines with words".to_owned())
             }
             "actions" => self.actions(line, value, skill),
             _ => {
@@ -411,6 +417,10 @@ impl Reader<'_> {
             self.found.notes.push(Problem::of(self.path, reason));
         }
     }
+}
+
+fn speaks(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
 }
 
 /// What asks for a fact activates the skill that speaks about it.

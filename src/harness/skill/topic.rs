@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_line_is_a_fact_and_what_asks_for_it() {
-        let topics = parse("# notes\nwaterproof: rain, /water ?proof/\n\n颜色：红, 什么颜色\n").expect("valid");
+        let topics = parse("# notes\nwaterproof: rain, /water ?proof/\n\n颜色：红, 什么颜色\n")
+            .expect("valid");
         let names: Vec<_> = topics.iter().map(|topic| topic.fact.as_str()).collect();
         assert_eq!(names, ["waterproof", "颜色"]);
         assert!(topics[0].asked_by.matches("is it water proof?"));
