@@ -105,7 +105,7 @@ fn prompt(harness: &Harness, name: &str, product: &Product, fact: Option<&str>) 
     let rendered = harness.prompts.render(
         name,
         json!({
-            "language": "en", "emotions": [], "gestures": [], "max_rounds": 2, "skills": [], "tools": [],
+            "language": "en", "emotions": [], "gestures": [], "max_rounds": 4, "skills": [], "tools": [],
             "product": {"id": product.id, "name": product.name, "aliases": product.aliases},
             "facts": facts, "promotions": promotions, "comments": comments, "history": [],
             "reason": "", "max_chars": 120, "fallback": "", "spoken": "",
