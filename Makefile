@@ -16,7 +16,7 @@ export COMPERE_TEST_PYTHON := $(VENV)/bin/python
 export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 SAMPLE ?= Is it waterproof?
 
-.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler peers
+.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler bench-answers peers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -79,6 +79,11 @@ bench: model peers ## measure beside llama.cpp and print the figures
 bench-types: model ## measure every weight type beside Q4_1
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace
 	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" types --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
+
+bench-answers: model ## count the right answers to sixty viewers' questions with the shipped harness, and without it
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@for how in "--plain" "--least 50"; do "$(CARGO_TARGET_DIR)/release/compere-loadtest" answers $$how \
+	    --server "$(CARGO_TARGET_DIR)/release/compere" --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"; done
 
 peers: ## build llama.cpp's tools for `make bench` (about 10 minutes, once)
 	@loadtest/peers/llama-cpp.sh "$(PEERS)"

@@ -17,6 +17,8 @@ mod chat;
 mod completions;
 /// Who leaves costs nothing any more.
 mod disconnect;
+/// The shipped harnesses: clean, small, and what they let pass.
+mod harnesses;
 /// Routes, methods, ids, and the limits of connections and bodies.
 mod http;
 /// What bodies may hold.

@@ -1,6 +1,7 @@
 //! Measures compere beside its peers and prints one figure a line.
 #![allow(clippy::print_stdout, reason = "its figures are its output")]
 
+mod answers;
 mod figure;
 mod memory;
 mod ours;
@@ -35,6 +36,8 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// How many of sixty viewers' questions are answered rightly with a harness; fails below --least.
+    Answers(AnswersArgs),
     /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
     Types(TypesArgs),
 }
@@ -56,6 +59,34 @@ struct MicroArgs {
     /// How often each is measured; the median counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+}
+
+#[derive(Args)]
+struct AnswersArgs {
+    /// A server that runs, such as http://127.0.0.1:8080; one is started where this is left out.
+    #[arg(long)]
+    url: Option<String>,
+    /// The compere program to start.
+    #[arg(long, default_value = "compere")]
+    server: PathBuf,
+    /// Model file that it answers with.
+    #[arg(long, required_unless_present = "url")]
+    model: Option<PathBuf>,
+    /// Compute threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Folder of the harness that answers; its catalog has the facts.
+    #[arg(long, default_value = "harness/live-room")]
+    harness: PathBuf,
+    /// Questions with their checks, a JSON object a line.
+    #[arg(long, default_value = "loadtest/answers/questions.jsonl")]
+    questions: PathBuf,
+    /// Only the persona of the harness, and every fact of the product with each question.
+    #[arg(long)]
+    plain: bool,
+    /// Fewest right answers.
+    #[arg(long, default_value_t = 0)]
+    least: u32,
 }
 
 #[derive(Args)]
@@ -97,6 +128,17 @@ fn main() -> ExitCode {
         Command::Figures(args) => figures(&args),
         Command::Micro(args) => micro(&args),
         Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
+        Command::Answers(args) => answers::figures(&answers::Options {
+            url: args.url,
+            program: args.server,
+            model: args.model.unwrap_or_default(),
+            threads: args.threads,
+            harness: args.harness,
+            questions: args.questions,
+            plain: args.plain,
+            least: args.least,
+        })
+        .map(|shown| show(&shown)),
         Command::Types(args) => types::figures(&types::Options {
             model: args.model,
             threads: args.threads,

@@ -35,6 +35,8 @@ pub struct Settings {
     pub emotions: Vec<String>,
     /// Gestures that answers may show.
     pub gestures: Vec<String>,
+    /// Whether an answer ends at its first line end: what small models write below it is seldom an answer.
+    pub single_line: bool,
     /// The sections of the system prompt, from stable to volatile; those left out are not told.
     pub sections: Vec<SectionKind>,
     /// What a turn may cost.
@@ -61,6 +63,7 @@ impl Default for Settings {
             tools: Vec::new(),
             emotions: Vec::new(),
             gestures: Vec::new(),
+            single_line: false,
             sections: SectionKind::ALL.to_vec(),
             budgets: BUDGETS,
         }
@@ -97,6 +100,7 @@ impl Settings {
         settings.adapter = fields.text("adapter").map(|(_, text)| text);
         settings.emotions = tags(&mut fields, "emotions");
         settings.gestures = tags(&mut fields, "gestures");
+        settings.single_line = fields.flag("single_line").unwrap_or_default();
         let named: Vec<Named> = fields
             .texts("tools")
             .unwrap_or_default()
@@ -228,7 +232,7 @@ mod tests {
         assert_eq!(read("# nothing\n"), (Settings::default(), Vec::new()));
         let (settings, problems) = read(
             "persona = \"prompts/persona.txt\"\nlanguage = \"zh-CN\"\nfallback = \"稍等\"\nmodel = \"m\"\nadapter = \"a\"\n\
-             tools = [\"stock\"]\nemotions = [\"happy\"]\ngestures = [\"wave\"]\nsections = [\"tools\", \"persona\"]\n\
+             tools = [\"stock\"]\nemotions = [\"happy\"]\ngestures = [\"wave\"]\nsingle_line = true\nsections = [\"tools\", \"persona\"]\n\
              [budgets]\nmax_rounds = 2\nmax_tokens = 64\n",
         );
         assert_eq!(problems, Vec::<String>::new());
@@ -243,6 +247,7 @@ mod tests {
                 max_tokens: 64
             }
         );
+        assert!(settings.single_line);
         assert_eq!(
             (settings.tools, settings.emotions),
             (vec!["stock".to_owned()], vec!["happy".to_owned()])

@@ -95,6 +95,17 @@ impl<'a> Fields<'a, '_> {
         parsed
     }
 
+    /// A truth value.
+    pub(super) fn flag(&mut self, key: &str) -> Option<bool> {
+        let value = self.take(key)?;
+        let at = value.span().start;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong(key, at, "true or false", value.get_ref());
+        }
+        flag
+    }
+
     /// A list of texts, none blank or there twice.
     pub(super) fn texts(&mut self, key: &str) -> Option<Vec<(usize, String)>> {
         let value = self.take(key)?;

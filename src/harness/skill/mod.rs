@@ -7,6 +7,7 @@ mod read;
 mod scalar;
 #[cfg(test)]
 mod tests;
+mod topic;
 mod trigger;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use topic::Topic;
 pub use trigger::Triggers;
 
 pub(super) use read::read_all;
@@ -43,10 +45,14 @@ pub struct Skill {
     pub priority: i32,
     /// `avatar/risk`.
     pub risk: Risk,
-    /// `avatar/facts`: names of product facts it speaks about.
+    /// `avatar/facts`: names of product facts it speaks about; those of its topics too.
     pub facts: Vec<String>,
+    /// `avatar/topics`: which words ask for which of the facts, in the order of the file.
+    pub topics: Vec<Topic>,
     /// `avatar/fallback`: what is said where it has no answer.
     pub fallback: Option<String>,
+    /// `avatar/say`: lines of which one is said whenever it alone is active, without asking the model.
+    pub say: Vec<String>,
     /// `avatar/actions`: what the front end is told whenever it is active.
     pub actions: Vec<FixedAction>,
     /// Files under `references/` and `assets/`, by path inside the folder.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::frontmatter::{self, Entry, Value};
-use super::{FixedAction, Mention, Risk, Skill, Skills, Triggers, name};
+use super::{FixedAction, Mention, Risk, Skill, Skills, Triggers, name, topic};
 use crate::harness::tools::ACTIONS;
 use crate::harness::{Findings, Problem, Source};
 
@@ -128,7 +128,9 @@ impl Reader<'_> {
             priority: 0,
             risk: Risk::default(),
             facts: Vec::new(),
+            topics: Vec::new(),
             fallback: None,
+            say: Vec::new(),
             actions: Vec::new(),
             files: BTreeMap::new(),
             path: self.path.to_owned(),
@@ -136,6 +138,7 @@ impl Reader<'_> {
         for entry in &parts.entries {
             self.field(entry, &mut skill);
         }
+        join_topics(&mut skill);
         let has = |key: &str| parts.entries.iter().any(|entry| entry.key == key);
         for key in ["name", "description"] {
             // A line that cannot be read may have been this field.
@@ -315,10 +318,22 @@ impl Reader<'_> {
                 skill.facts = names.map(str::to_owned).collect();
                 skill.facts.is_empty().then(|| "names no fact".to_owned())
             }
+            "topics" => match topic::parse(value) {
+                Ok(topics) => {
+                    skill.topics = topics;
+                    None
+                }
+                Err(faults) => Some(faults.join("; ")),
+            },
             "fallback" => {
                 skill.fallback = Some(value.to_owned());
-                let speaks = value.chars().any(char::is_alphanumeric);
-                (!speaks).then(|| "must be a line with words".to_owned())
+                (!speaks(value)).then(|| "must be a line with words".to_owned())
+            }
+            "say" => {
+                let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+                skill.say = lines.map(str::to_owned).collect();
+                let fits = !skill.say.is_empty() && skill.say.iter().all(|line| speaks(line));
+                (!fits).then(|| "must be lines with words".to_owned())
             }
             "actions" => self.actions(line, value, skill),
             _ => {
@@ -400,6 +415,20 @@ impl Reader<'_> {
             let reason =
                 format!("the body has {length} characters; move parts of it to references/");
             self.found.notes.push(Problem::of(self.path, reason));
+        }
+    }
+}
+
+fn speaks(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
+}
+
+/// What asks for a fact activates the skill that speaks about it.
+fn join_topics(skill: &mut Skill) {
+    for topic in &skill.topics {
+        skill.triggers.extend(&topic.asked_by);
+        if !skill.facts.contains(&topic.fact) {
+            skill.facts.push(topic.fact.clone());
         }
     }
 }

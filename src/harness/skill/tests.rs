@@ -299,6 +299,8 @@ fn our_settings_live_in_metadata() {
         ("risk", "huge"),
         ("facts", "','"),
         ("fallback", "'…'"),
+        ("say", "'…'"),
+        ("topics", "rain"),
         ("actions", "show_product"),
         ("actions", "'[{\"type\": \"a b\"}]'"),
     ] {
@@ -314,6 +316,25 @@ fn our_settings_live_in_metadata() {
         "{:?}",
         found.warnings
     );
+}
+
+#[test]
+fn topics_narrow_the_facts_and_activate_their_skill() {
+    let text = head(
+        "metadata:\n  avatar/triggers: help\n  avatar/facts: about\n  avatar/topics: |\n    fit: fits, tight\n    sizes: size, /\\bxl\\b/",
+    );
+    let skill = skill(&text);
+    assert_eq!(skill.facts, ["about", "fit", "sizes"]);
+    assert!(skill.triggers.matches("is it tight?") && skill.triggers.matches("help"));
+    assert!(!skill.triggers.matches("what colour?"));
+    let topics: Vec<_> = skill
+        .topics
+        .iter()
+        .map(|topic| topic.fact.as_str())
+        .collect();
+    assert_eq!(topics, ["fit", "sizes"]);
+    let reason = refusal("metadata:\n  avatar/topics: size");
+    assert!(reason.contains(":5: metadata.avatar/topics:"), "{reason}");
 }
 
 #[test]

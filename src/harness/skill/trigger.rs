@@ -56,6 +56,12 @@ impl Triggers {
         }
     }
 
+    /// What activates either.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.words.extend_from_slice(&other.words);
+        self.patterns.extend_from_slice(&other.patterns);
+    }
+
     /// Whether nothing activates it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
