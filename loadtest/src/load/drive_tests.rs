@@ -133,9 +133,7 @@ async fn what_is_not_sent_or_not_answered_is_an_error() {
     };
     assert_eq!(count(&Fault::Timeout), 10);
     assert_eq!(count(&Fault::NotSent), plan.len() - 10);
-    for record in records.iter().filter(|record| record.late > millis(1)) {
-        panic!("sent late: {record:?}");
-    }
+    assert!(records.iter().all(|record| record.late <= millis(1)));
 }
 
 #[tokio::test(start_paused = true)]

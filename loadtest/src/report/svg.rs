@@ -90,7 +90,7 @@ impl Scale {
         };
         share
             .is_finite()
-            .then(|| self.from + share * (self.to - self.from))
+            .then_some(self.from + share * (self.to - self.from))
     }
 
     fn ticks(&self) -> Vec<f64> {
