@@ -6,6 +6,7 @@ mod figures;
 mod load;
 mod memory;
 mod ours;
+mod parts;
 mod peer;
 mod peers;
 mod prefix;
@@ -39,6 +40,15 @@ enum Command {
     Run(run::RunArgs),
     /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
     Micro(MicroArgs),
+    /// Speed of the parts around the model: tokenizer, prompts, segmenter.
+    Parts {
+        /// Model file.
+        #[arg(long)]
+        model: PathBuf,
+        /// How often each is measured; the median counts.
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
     /// What the engine takes between forward passes, whatever is cached and waits; needs no model and no peer.
     Scheduler {
         /// Interleaved runs of each case; the medians are compared.
@@ -89,6 +99,9 @@ fn main() -> ExitCode {
         Command::Peers(args) => peers::peers(&args),
         Command::Run(args) => run::run(&args),
         Command::Micro(args) => micro(&args),
+        Command::Parts { model, rounds } => {
+            parts::figures(&model, rounds).map(|shown| show(&shown))
+        }
         Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
         Command::Types(args) => types::figures(&types::Options {
             model: args.model,

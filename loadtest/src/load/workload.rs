@@ -48,6 +48,11 @@ impl Language {
             template,
         })
     }
+
+    /// Tokens of a text.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.tokenizer.encode(text).len()
+    }
 }
 
 /// Everything that is asked in a run.
