@@ -2,7 +2,7 @@
 
 use super::load::Side;
 use super::plan::Plan;
-use super::{ANSWER, COMMENT_WORDS, HARNESS, PeersArgs, ROOM, llama_server, texts};
+use super::{ANSWER, COMMENT_WORDS, HARNESS, PeersArgs, ROOM, ROOMS, llama_server, texts};
 use crate::Failure;
 use crate::load::workload::Language;
 use crate::servers::Server;
@@ -59,11 +59,18 @@ fn try_flags(args: &PeersArgs, language: &Language, flags: &str) -> Result<Peer,
     let words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let server = Server::llama(&llama_server(&args.peer), &args.model, args.threads, &words)?;
     let mut side = Side::start("llama-server", server, &texts(HARNESS), language)?;
-    side.warm(32)?;
+    side.warm(slots(&words) + ROOMS)?;
     Ok(Peer {
         side,
         flags: flags.to_owned(),
     })
+}
+
+/// Slots that the flags ask for; without a word of it, as many as there are rooms.
+fn slots(flags: &[String]) -> usize {
+    let mut pairs = flags.windows(2);
+    let asked = pairs.find(|pair| pair[0] == "-np" || pair[0] == "--parallel");
+    asked.and_then(|pair| pair[1].parse().ok()).unwrap_or(ROOMS)
 }
 
 #[cfg(test)]
@@ -74,7 +81,8 @@ mod tests {
     fn every_slot_holds_a_whole_sequence() {
         for set in SETS {
             let flags = written(set);
-            let words: Vec<&str> = flags.split_whitespace().collect();
+            let words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(slots(&words), set.0);
             let context: usize = words[3].parse().expect("a number");
             assert!(context / set.0 >= HARNESS + ROOM + ANSWER, "{flags}");
         }

@@ -14,6 +14,9 @@ td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;margin:
 .title{font-size:13px;font-weight:600;fill:currentColor}.missed{color:#c33}code{white-space:pre-wrap}\
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}}";
 
+/// Runs whose distributions are shown: more could not be told apart.
+const DISTRIBUTIONS: usize = 6;
+
 /// The whole page.
 pub(crate) fn page(report: &Report) -> String {
     let name = escape(&report.name);
@@ -193,7 +196,7 @@ fn throughput(stages: &[Stage]) -> Chart {
 
 #[allow(clippy::cast_precision_loss, reason = "requests are counted")]
 fn distribution(title: &str, pick: PickTime, stages: &[Stage]) -> Chart {
-    let series = stages.iter().map(|stage| {
+    let series = stages.iter().take(DISTRIBUTIONS).map(|stage| {
         let answered = stage
             .requests
             .iter()

@@ -14,6 +14,10 @@ const COLOURS: [&str; 6] = [
 ];
 /// About this many ticks on an axis.
 const TICKS: f64 = 6.0;
+/// Of the legend: a letter's width, the space after a name, a line's height.
+const LETTER: f64 = 6.0;
+const GAP: f64 = 14.0;
+const LEGEND_LINE: f64 = 13.0;
 
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,9 +141,14 @@ impl Chart {
             HEIGHT - BOTTOM,
             TOP,
         );
+        let places = self.legend_places();
+        // What the legend needs beyond its first line is added above the plot.
+        let extra = places.last().map_or(0.0, |(_, row)| row * LEGEND_LINE);
+        let (top, height, title) = (0.0 - extra, HEIGHT + extra, escape(&self.title));
         let mut out = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\"><text class=\"title\" x=\"{LEFT}\" y=\"16\">{0}</text>",
-            escape(&self.title)
+            "<svg viewBox=\"0 {top:.0} {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\
+             <text class=\"title\" x=\"{LEFT}\" y=\"{:.0}\">{title}</text>",
+            top + 14.0
         );
         self.draw_axes(&mut out, &x, &y);
         for (at, name) in &self.marks {
@@ -155,7 +164,7 @@ impl Chart {
         for (index, series) in self.series.iter().enumerate() {
             draw_series(&mut out, series, COLOURS[index % COLOURS.len()], &x, &y);
         }
-        self.draw_legend(&mut out);
+        self.draw_legend(&mut out, &places, extra);
         out.push_str("</svg>");
         out
     }
@@ -202,18 +211,31 @@ impl Chart {
         );
     }
 
-    fn draw_legend(&self, out: &mut String) {
-        let mut at = WIDTH - RIGHT;
-        for (index, series) in self.series.iter().enumerate().rev() {
+    /// Where each name of the legend begins, and on which line.
+    fn legend_places(&self) -> Vec<(f64, f64)> {
+        let (mut at, mut row) = (LEFT, 0.0);
+        let mut places = Vec::new();
+        for series in &self.series {
+            #[allow(clippy::cast_precision_loss, reason = "a name is short")]
+            let width = series.name.chars().count() as f64 * LETTER + GAP;
+            if at > LEFT && at + width > WIDTH - RIGHT {
+                (at, row) = (LEFT, row + 1.0);
+            }
+            places.push((at, row));
+            at += width;
+        }
+        places
+    }
+
+    fn draw_legend(&self, out: &mut String, places: &[(f64, f64)], extra: f64) {
+        for (index, (series, (at, row))) in self.series.iter().zip(places).enumerate() {
             let _ = write!(
                 out,
-                "<text class=\"tick\" text-anchor=\"end\" x=\"{at:.1}\" y=\"28\" fill=\"{0}\" style=\"fill:{0}\">{1}</text>",
+                "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" style=\"fill:{}\">{}</text>",
+                28.0 + row * LEGEND_LINE - extra,
                 COLOURS[index % COLOURS.len()],
                 escape(&series.name)
             );
-            #[allow(clippy::cast_precision_loss, reason = "a name is short")]
-            let width = series.name.chars().count() as f64 * 6.6;
-            at -= width + 14.0;
         }
     }
 }
@@ -321,6 +343,31 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_long_legend_takes_more_lines_and_keeps_off_the_plot() {
+        let names = (0..6).map(|number| format!("llama-server {number}.25/s"));
+        let series = names.map(|name| Series {
+            name,
+            shape: Shape::Dots,
+            points: Vec::new(),
+        });
+        let axis = || Axis {
+            label: "x",
+            logarithmic: false,
+        };
+        let chart = Chart {
+            title: String::new(),
+            x: axis(),
+            y: axis(),
+            series: series.collect(),
+            marks: Vec::new(),
+        };
+        let places = chart.legend_places();
+        assert_eq!(places[0], (LEFT, 0.0));
+        assert!(places[5].1 >= 1.0 && places.iter().all(|(at, _)| *at < WIDTH - RIGHT));
+        assert!(chart.render().contains("viewBox=\"0 -13 720 333\""));
     }
 
     #[test]
