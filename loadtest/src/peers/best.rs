@@ -8,7 +8,7 @@ use crate::load::workload::Language;
 use crate::servers::Server;
 
 /// Seconds that each set of flags is tried.
-const TRY_S: u64 = 8;
+const TRY_S: u64 = 6;
 
 /// The running peer.
 pub(super) struct Peer {

@@ -91,48 +91,32 @@ impl Side {
         Ok(steady_rate(&records, length))
     }
 
-    /// Latency at `rate` requests a second, in Poisson arrivals; the rounds are taken together.
-    pub(super) fn open(&mut self, rate: f64, seconds: u64, rounds: u64) -> Result<Stage, Failure> {
+    /// Latency at `rate` requests a second, in Poisson arrivals that are the same for the same `round`.
+    pub(super) fn open(&mut self, rate: f64, seconds: u64, round: u64) -> Result<Load, Failure> {
+        // What the last load left behind is over when one more is answered.
+        self.warm(1)?;
         let length = Duration::from_secs(seconds);
         let limits = Limits {
             in_flight: 256,
             timeout: PATIENCE,
         };
-        let mut all = Vec::new();
-        for round in 0..rounds {
-            // What the last load left behind is over when one more is answered.
-            self.warm(1)?;
-            let times = times(&Arrivals::Poisson, rate, length, 100 + round);
-            let first = self.take(times.len());
-            let plan: Vec<Due> = times
-                .into_iter()
-                .enumerate()
-                .map(|(index, at)| Due {
-                    at,
-                    counted: true,
-                    index: first + index,
-                })
-                .collect();
-            let name = format!("at {rate:.2}/s");
-            let records = self.drive(&plan, limits, &name);
-            let start = length * u32::try_from(round).expect("a few rounds");
-            all.extend(records.into_iter().map(|record| Record {
-                due: record.due + start,
-                ..record
-            }));
-        }
-        let slo = Slo {
-            e2e_p95_ms: Some(GOOD_MS),
-            ..Slo::default()
-        };
-        let rounds = u32::try_from(rounds).expect("a few rounds");
-        Ok(Stage {
-            server: self.name.to_owned(),
-            rate_per_s: rate,
-            summary: summarise(&all, length * rounds, &slo),
-            missed: Vec::new(),
-            marks: Vec::new(),
-            requests: all.iter().map(Request::of).collect(),
+        let times = times(&Arrivals::Poisson, rate, length, 100 + round);
+        let first = self.take(times.len());
+        let plan: Vec<Due> = times
+            .into_iter()
+            .enumerate()
+            .map(|(index, at)| Due {
+                at,
+                counted: true,
+                index: first + index,
+            })
+            .collect();
+        let records = self.drive(&plan, limits, &format!("at {rate:.2}/s"));
+        Ok(Load {
+            server: self.name,
+            rate,
+            length,
+            records,
         })
     }
 
@@ -149,6 +133,43 @@ impl Side {
             let calls = |index| self.workload.call(index);
             open_loop(&self.target, plan, calls, limits, &progress).await
         })
+    }
+}
+
+/// What an open loop brought.
+pub(super) struct Load {
+    server: &'static str,
+    rate: f64,
+    length: Duration,
+    records: Vec<Record>,
+}
+
+impl Load {
+    /// Another round of the same, after this one.
+    pub(super) fn add(&mut self, more: Self) {
+        let start = self.length;
+        self.length += more.length;
+        self.records
+            .extend(more.records.into_iter().map(|record| Record {
+                due: record.due + start,
+                ..record
+            }));
+    }
+
+    /// Summed up.
+    pub(super) fn stage(self) -> Stage {
+        let slo = Slo {
+            e2e_p95_ms: Some(GOOD_MS),
+            ..Slo::default()
+        };
+        Stage {
+            server: self.server.to_owned(),
+            rate_per_s: self.rate,
+            summary: summarise(&self.records, self.length, &slo),
+            missed: Vec::new(),
+            marks: Vec::new(),
+            requests: self.records.iter().map(Request::of).collect(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use compere::model::gguf::TensorKind;
 
-use self::load::Side;
+use self::load::{Load, Side};
 use self::plan::Plan;
 use crate::figure::{Bound, Figure, median};
 use crate::figures::{SPEEDS, own, speeds};
@@ -184,11 +184,17 @@ fn scenario(
         .aiming(10.0),
     );
 
-    let mut at_theirs = Vec::new();
-    for side in [&mut ours, &mut peer.side] {
-        at_theirs.push(side.open(SHARE * theirs, plan.open_s, plan.open_rounds)?);
+    let rate = SHARE * theirs;
+    let mut loads = [
+        ours.open(rate, plan.open_s, 0)?,
+        peer.side.open(rate, plan.open_s, 0)?,
+    ];
+    for round in 1..plan.open_rounds {
+        loads[0].add(ours.open(rate, plan.open_s, round)?);
+        loads[1].add(peer.side.open(rate, plan.open_s, round)?);
     }
-    let at_own = ours.open(SHARE * own, plan.own_s, plan.open_rounds)?;
+    let at_theirs = loads.map(Load::stage);
+    let at_own = ours.open(SHARE * own, plan.own_s, 0)?.stage();
     let p95 = |stage: &Stage| stage.summary.first_segment_ms.p95.unwrap_or(f64::NAN);
     let ratio = p95(&at_theirs[1]) / p95(&at_theirs[0]);
     let figure = Figure::new(
@@ -212,7 +218,7 @@ fn scenario(
     }
     for share in plan.curve {
         for (side, capacity) in [(&mut ours, own), (&mut peer.side, theirs)] {
-            let stage = side.open(share * capacity, plan.curve_s, 1)?;
+            let stage = side.open(share * capacity, plan.curve_s, 0)?.stage();
             println!("{} ({:.0} % of its capacity)", line(&stage), share * 100.0);
             stages.push(stage);
         }

@@ -23,17 +23,17 @@ pub(super) struct Plan {
 }
 
 pub(super) const FULL: Plan = Plan {
-    kernel_rounds: 3,
+    kernel_rounds: 2,
     try_flags: true,
     capacity_rounds: 3,
-    capacity_s: 15,
-    open_s: 30,
+    capacity_s: 10,
+    open_s: 45,
     open_rounds: 2,
-    own_s: 15,
-    curve: &[0.1, 0.3, 0.6, 0.9, 1.2, 2.0, 3.0],
-    curve_s: 12,
-    harness: &[500, 1000, 2000, 4000, 6000],
-    growth_s: 6,
+    own_s: 30,
+    curve: &[0.1, 0.3, 0.7, 1.0, 1.5, 3.0],
+    curve_s: 10,
+    harness: &[500, 1500, 3000, 6000],
+    growth_s: 5,
 };
 
 pub(super) const QUICK: Plan = Plan {
