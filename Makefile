@@ -15,8 +15,9 @@ PEERS := $(CACHE)/peers/llama-cpp-11434
 export COMPERE_TEST_PYTHON := $(VENV)/bin/python
 export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 SAMPLE ?= Is it waterproof?
+SCENARIO ?= loadtest/scenarios/avatar.toml
 
-.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler bench-answers peers
+.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler bench-answers bench-peers load peers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -75,6 +76,16 @@ bench: model peers ## measure beside llama.cpp and print the figures
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace
 	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" figures --peer "$(PEERS)" --server "$(CARGO_TARGET_DIR)/release/compere" \
 	    --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
+
+bench-peers: model peers ## measure every goal and the avatar scenario beside llama.cpp's server (15 minutes; ARGS=--quick for 3)
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" peers --peer "$(PEERS)" --server "$(CARGO_TARGET_DIR)/release/compere" \
+	    --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)" --out "$(CACHE)/reports/peers" $(ARGS)
+
+load: model ## run one load scenario (SCENARIO=loadtest/scenarios/avatar.toml)
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" run "$(SCENARIO)" --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)" \
+	    --out "$(CACHE)/reports/$$(basename "$(SCENARIO)" .toml)" $(ARGS)
 
 bench-types: model ## measure every weight type beside Q4_1
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace

@@ -11,12 +11,13 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
-/// One line of a bench: `figure NAME VALUE UNIT must >=BOUND`.
+/// One line of a bench: `figure NAME VALUE UNIT must >=BOUND aim >=BOUND`.
 pub(crate) struct Figure {
     name: String,
     value: f64,
     unit: &'static str,
-    bound: Bound,
+    bound: Option<Bound>,
+    aim: Option<f64>,
 }
 
 impl Figure {
@@ -30,30 +31,53 @@ impl Figure {
             name: name.into(),
             value,
             unit,
-            bound,
+            bound: Some(bound),
+            aim: None,
+        }
+    }
+
+    /// A number that keeps no bound.
+    pub(crate) fn unbound(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            bound: None,
+            aim: None,
+        }
+    }
+
+    /// The same with what is aimed at beyond the bound.
+    pub(crate) fn aiming(self, aim: f64) -> Self {
+        Self {
+            aim: Some(aim),
+            ..self
         }
     }
 
     /// Whether the bound is kept; a value that is not a number keeps none.
     pub(crate) fn holds(&self) -> bool {
         match self.bound {
-            Bound::AtLeast(bound) => self.value >= bound,
-            Bound::AtMost(bound) => self.value <= bound,
+            Some(Bound::AtLeast(bound)) => self.value >= bound,
+            Some(Bound::AtMost(bound)) => self.value <= bound,
+            None => true,
         }
     }
 }
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "figure {} {:.3} {}", self.name, self.value, self.unit)?;
         let (sign, bound) = match self.bound {
-            Bound::AtLeast(bound) => (">=", bound),
-            Bound::AtMost(bound) => ("<=", bound),
+            Some(Bound::AtLeast(bound)) => (">=", bound),
+            Some(Bound::AtMost(bound)) => ("<=", bound),
+            None => return Ok(()),
         };
-        write!(
-            f,
-            "figure {} {:.3} {} must {sign}{bound}",
-            self.name, self.value, self.unit
-        )
+        write!(f, " must {sign}{bound}")?;
+        match self.aim {
+            Some(aim) => write!(f, " aim {sign}{aim}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -80,6 +104,13 @@ mod tests {
             "figure prefill_512_ratio 1.500 x must >=1.5"
         );
         assert!(figure.holds());
+        assert_eq!(
+            figure.aiming(2.0).to_string(),
+            "figure prefill_512_ratio 1.500 x must >=1.5 aim >=2"
+        );
+        let unbound = Figure::unbound("cost", f64::NAN, "s");
+        assert!(unbound.holds());
+        assert_eq!(unbound.to_string(), "figure cost NaN s");
         assert!(!Figure::new("load_s", 1.01, "s", Bound::AtMost(1.0)).holds());
         assert!(!Figure::new("load_s", f64::NAN, "s", Bound::AtMost(1.0)).holds());
     }

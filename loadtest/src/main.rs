@@ -3,11 +3,18 @@
 
 mod answers;
 mod figure;
+mod figures;
+mod load;
 mod memory;
 mod ours;
+mod parts;
 mod peer;
+mod peers;
 mod prefix;
+mod report;
+mod run;
 mod scheduler;
+mod servers;
 mod types;
 
 use std::path::PathBuf;
@@ -15,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::figure::{Bound, Figure, median};
+use crate::figure::{Figure, median};
 
 #[derive(Parser)]
 #[command(name = "compere-loadtest", version)]
@@ -27,9 +34,22 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Speed beside llama.cpp's own tools, load time, memory and prefix reuse; fails when a bound is missed.
-    Figures(FiguresArgs),
+    Figures(figures::FiguresArgs),
+    /// The avatar scenario beside llama.cpp's server, and every goal; fails when a bound is missed.
+    Peers(peers::PeersArgs),
+    /// One scenario against a server, in an open loop; fails when a promise of its is not kept.
+    Run(run::RunArgs),
     /// Speed of this engine alone, in a closed loop: what a profiler is pointed at.
     Micro(MicroArgs),
+    /// Speed of the parts around the model: tokenizer, prompts, segmenter.
+    Parts {
+        /// Model file.
+        #[arg(long)]
+        model: PathBuf,
+        /// How often each is measured; the median counts.
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
     /// What the engine takes between forward passes, whatever is cached and waits; needs no model and no peer.
     Scheduler {
         /// Interleaved runs of each case; the medians are compared.
@@ -104,29 +124,15 @@ struct TypesArgs {
     only: Vec<String>,
 }
 
-#[derive(Args)]
-struct FiguresArgs {
-    /// Folder of llama-bench and llama-batched-bench; the PATH is searched where it has none.
-    #[arg(long)]
-    peer: PathBuf,
-    /// The compere program whose memory is measured.
-    #[arg(long)]
-    server: PathBuf,
-    /// GGUF file that both sides run.
-    #[arg(long)]
-    model: PathBuf,
-    /// Compute threads of both sides.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Interleaved runs of each side; the medians are compared.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-}
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Figures(args) => figures(&args),
+        Command::Figures(args) => figures::figures(&args).map(|shown| show(&shown)),
+        Command::Peers(args) => peers::peers(&args),
+        Command::Run(args) => run::run(&args),
         Command::Micro(args) => micro(&args),
+        Command::Parts { model, rounds } => {
+            parts::figures(&model, rounds).map(|shown| show(&shown))
+        }
         Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
         Command::Answers(args) => answers::figures(&answers::Options {
             url: args.url,
@@ -149,7 +155,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
-            eprintln!("a figure misses its bound");
+            eprintln!("a bound is missed");
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -181,73 +187,6 @@ fn micro(args: &MicroArgs) -> Result<bool, Failure> {
 }
 
 type Failure = Box<dyn std::error::Error>;
-
-fn figures(args: &FiguresArgs) -> Result<bool, Failure> {
-    let peer = peer::LlamaCpp::find(&args.peer, &args.model, args.threads)?;
-    let mut rounds = Vec::new();
-    let mut load_seconds = Vec::new();
-    for round in 1..=args.rounds {
-        let mut ours = ours::Ours::load(&args.model, args.threads)?;
-        load_seconds.push(ours.load_seconds);
-        let pair = [
-            ("prefill_512", ours.prefill(512)?, peer.prefill(512)?),
-            (
-                "decode_1_at_512",
-                ours.decode(1, 512)?,
-                peer.decode_at(512)?,
-            ),
-            (
-                "decode_8_shared_512",
-                ours.decode(8, 512)?,
-                peer.decode_shared(8, 512)?,
-            ),
-        ];
-        for (name, ours, peer) in pair {
-            eprintln!("round {round}: {name}: compere {ours:.1} tok/s, llama.cpp {peer:.1} tok/s");
-        }
-        rounds.push(pair);
-    }
-
-    let mut shown = Vec::new();
-    for (index, bound) in [1.5, 1.0, 2.0].into_iter().enumerate() {
-        let column = |pick: fn(&(&str, f64, f64)) -> f64| {
-            median(rounds.iter().map(|round| pick(&round[index])))
-        };
-        let (name, ours, peer) = (rounds[0][index].0, column(|row| row.1), column(|row| row.2));
-        println!(
-            "speed {name} compere {ours:.1} llama.cpp {peer:.1} tok/s (medians of {})",
-            args.rounds
-        );
-        shown.push(Figure::new(
-            format!("{name}_ratio"),
-            ours / peer,
-            "x",
-            Bound::AtLeast(bound),
-        ));
-    }
-    shown.push(Figure::new(
-        "load_s",
-        median(load_seconds),
-        "s",
-        Bound::AtMost(1.0),
-    ));
-    let memory = memory::above_weights_and_kv_mb(&args.server, &args.model, args.threads)?;
-    shown.push(Figure::new(
-        "resident_over_weights_and_kv_mb",
-        memory,
-        "MB",
-        Bound::AtMost(150.0),
-    ));
-    let share = prefix::second_ttft_share(&args.model, args.threads, args.rounds)?;
-    shown.push(Figure::new(
-        "second_ttft_share",
-        share,
-        "share",
-        Bound::AtMost(0.10),
-    ));
-
-    Ok(show(&shown))
-}
 
 /// Prints them; whether all keep their bounds.
 fn show(figures: &[Figure]) -> bool {

@@ -2,31 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use crate::Failure;
+use crate::servers::Server;
 
 const KV_MB: usize = 64;
 /// Prompts of about 1,300 tokens each; together more than the pool holds.
 const PROMPTS: usize = 8;
 const WORDS: usize = 350;
-
-/// A server that ends with the measurement.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Megabytes (2^20) of peak resident memory beyond the model file's size and the KV budget.
 pub(crate) fn above_weights_and_kv_mb(
@@ -34,50 +20,17 @@ pub(crate) fn above_weights_and_kv_mb(
     model: &Path,
     threads: usize,
 ) -> Result<f64, Failure> {
-    let server = start(program, model, threads)?;
+    let settings = [("COMPERE_MODEL__KV_CACHE_MB", KV_MB.to_string())];
+    let server = Server::compere(program, model, threads, &settings)?;
     for prompt in 0..PROMPTS {
         fill(&server.address, prompt)?;
     }
-    let peak_kb = peak_resident_kb(server.child.id())?;
+    let peak_kb = peak_resident_kb(server.process())?;
     let weights = fs::metadata(model)?.len();
     let known = weights + (KV_MB as u64) * (1 << 20);
     let above = i64::try_from(peak_kb * 1024)? - i64::try_from(known)?;
     #[allow(clippy::cast_precision_loss, reason = "megabytes to three digits")]
     Ok(above as f64 / f64::from(1 << 20))
-}
-
-fn start(program: &Path, model: &Path, threads: usize) -> Result<Server, Failure> {
-    let mut child = Command::new(program)
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--threads",
-            &threads.to_string(),
-        ])
-        .args(["--model".as_ref(), model.as_os_str()])
-        .env("COMPERE_MODEL__KV_CACHE_MB", KV_MB.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
-    let mut lines = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
-    let address = loop {
-        let line = lines
-            .next()
-            .ok_or("the server ended before it was ready")??;
-        if let Some((_, address)) = line.split_once("http://") {
-            break address
-                .split_whitespace()
-                .next()
-                .unwrap_or_default()
-                .trim_end_matches('/')
-                .to_owned();
-        }
-    };
-    // The rest of its output must not block it.
-    std::thread::spawn(move || lines.for_each(drop));
-    Ok(Server { child, address })
 }
 
 /// Writes about 1,300 tokens of KV that no other prompt shares.

@@ -16,7 +16,7 @@ mod prompt;
 pub mod read_aloud;
 mod registry;
 mod request;
-mod segment;
+pub mod segment;
 mod speech;
 mod spelled;
 mod stream;

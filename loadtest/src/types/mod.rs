@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::Failure;
 use crate::figure::{Bound, Figure, median};
 use crate::ours::Ours;
+use crate::servers::Folder;
 
 /// What the types are measured with.
 pub(crate) struct Options {
@@ -23,29 +24,16 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
 }
 
-/// A folder that goes with the measurement.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("compere-types-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Writes the model in `source` to `target` with every weight matrix stored as `kind`, as far as its rows allow.
+pub(crate) fn convert(source: &Path, kind: TensorKind, target: &Path) -> Result<(), Failure> {
+    file::convert(source, kind, target)
 }
 
 /// Measures the types and prints a line of figures for each as it comes.
 pub(crate) fn figures(options: &Options) -> Result<bool, Failure> {
-    let folder = Folder::new()?;
+    let folder = Folder::new("types")?;
     let [random, baseline, typed, plain] =
-        ["random", "q4_1", "typed", "plain"].map(|name| folder.0.join(format!("{name}.gguf")));
+        ["random", "q4_1", "typed", "plain"].map(|name| folder.path().join(format!("{name}.gguf")));
     file::random(&random)?;
     file::convert(&random, TensorKind::Q4_1, &baseline)?;
     let prompts = prompts()?;

@@ -19,18 +19,18 @@ const HARD_STEP: usize = 12;
 
 /// A piece of the answer that can be spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Clause {
+pub struct Clause {
     /// As written.
-    pub(super) text: String,
+    pub text: String,
     /// As said; never empty.
-    pub(super) tts_text: String,
+    pub tts_text: String,
     /// Silence after it.
-    pub(super) pause_ms: u64,
+    pub pause_ms: u64,
 }
 
 /// The state between two pieces of text.
 #[derive(Debug)]
-pub(super) struct Segmenter {
+pub struct Segmenter {
     pending: String,
     /// Whether `pending` begins a line, where list marks may stand.
     line_start: bool,
@@ -72,7 +72,8 @@ impl Default for Scan {
 
 impl Segmenter {
     /// An empty answer whose clauses have at most `max_chars` characters.
-    pub(super) fn new(max_chars: usize) -> Self {
+    #[must_use]
+    pub fn new(max_chars: usize) -> Self {
         Self {
             pending: String::new(),
             line_start: true,
@@ -83,7 +84,7 @@ impl Segmenter {
     }
 
     /// Adds text; gives the clauses that are decided by it.
-    pub(super) fn push(&mut self, text: &str) -> Vec<Clause> {
+    pub fn push(&mut self, text: &str) -> Vec<Clause> {
         let mut out = Vec::new();
         for c in text.chars() {
             self.step(c, &mut out);
@@ -92,7 +93,7 @@ impl Segmenter {
     }
 
     /// The whole answer was written: what is left is spoken too. Nothing comes out of text without words.
-    pub(super) fn finish(&mut self) -> Vec<Clause> {
+    pub fn finish(&mut self) -> Vec<Clause> {
         let mut out = Vec::new();
         while let Some(cut) = self.scan.cut {
             if spoken_chars(&self.pending[cut..], self.starts_line_at(cut)) < FEWEST_SPOKEN {
