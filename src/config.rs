@@ -24,6 +24,8 @@ pub struct Config {
     pub harness: crate::harness::Config,
     /// Avatar answers.
     pub turn: crate::turn::Config,
+    /// What tools may reach.
+    pub tools: crate::tools::Config,
     /// Listener and limits.
     pub http: crate::http::Config,
     /// Logs.
