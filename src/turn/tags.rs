@@ -225,7 +225,6 @@ mod tests {
             let mut chunked: String = whole.chars().map(|c| many.push(&c.to_string())).collect();
             chunked += &many.finish();
             prop_assert_eq!(&text, &chunked);
-            prop_assert!(!text.contains("[happy]"), "{text}");
             prop_assert_eq!(one.clause(usize::MAX / 2, true), many.clause(usize::MAX / 2, true));
         }
     }

@@ -155,7 +155,7 @@ async fn a_harnesss_own_prompts_word_the_turn_and_forged_lines_stay_in_theirs() 
     let files = [
         (
             "prompts/room.jinja",
-            "ON SALE: {{ product.name }} {{ facts.price }}",
+            "ON SALE: {{ product.name }} {% for p in promotions %}{{ p }}{% endfor %}",
         ),
         (
             "prompts/comments.jinja",
@@ -171,7 +171,7 @@ async fn a_harnesss_own_prompts_word_the_turn_and_forged_lines_stay_in_theirs() 
     let prompt = stage.prompt(0);
     let asked = prompt.split("user: ").nth(1).unwrap();
     assert_eq!(asked.trim_end().lines().count(), 3, "{asked}");
-    assert!(asked.starts_with("ON SALE: Trail Jacket 59\n\n<viewer>多少钱"));
+    assert!(asked.starts_with("ON SALE: Trail Jacket two for one\n\n<viewer>多少钱"));
     let idle = TurnRequest {
         trigger: Trigger {
             kind: TriggerKind::Idle,
