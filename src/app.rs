@@ -1,6 +1,5 @@
 //! The composition root: builds every part from the configuration and owns what runs in the background.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::paged::{PagedEngine, StartError};
 use crate::engine::{SubmitError, TokenEvent};
 use crate::harness::registry::{HarnessRegistry, StartError as HarnessError};
@@ -197,7 +196,7 @@ pub async fn serve(
 ) -> Result<(), AppError> {
     let start = Instant::now();
     config.turn.validate()?;
-    let tools = Tools::new(&config.tools, BTreeMap::new())?;
+    let tools = Tools::new(&config.tools, config::secrets(&config.tools.secrets))?;
     let metrics = Arc::new(Metrics::new());
     let (harnesses, registry) = harnesses(&config, &metrics).await?;
     let stats = Arc::new(EngineStats::default());
