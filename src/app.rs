@@ -9,9 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::paged::{PagedEngine, StartError};
 use crate::engine::{SubmitError, TokenEvent};
+use crate::harness::registry::{HarnessRegistry, StartError as HarnessError};
+use crate::harness::{Harness, Warm};
 use crate::http::{Backend, Server, ServerError};
 use crate::model::fetch::{self, FetchError};
 use crate::model::spec::{self, Located, Manifest, ManifestError};
@@ -20,10 +22,8 @@ use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::{EngineStats, Metrics};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{Tokenizer, TokenizerError};
-use crate::turn::{self, RejectionCause, ServedModel, Turns};
-
-/// The persona that speaks where the configuration names no other.
-const PERSONA: &str = include_str!("../harness/live-room/prompts/persona.txt");
+use crate::tools::{SetupError, Tools};
+use crate::turn::{self, Harnesses, RejectionCause, ServedModel, Turns};
 
 /// Why the program does not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,15 @@ pub enum AppError {
         /// Why.
         source: io::Error,
     },
+    /// The persona is none.
+    #[error("harness.persona: {0}")]
+    BadPersona(String),
+    /// There is no harness to serve.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    /// The settings of tools cannot be used.
+    #[error(transparent)]
+    Tools(#[from] SetupError),
     /// The engine cannot start.
     #[error(transparent)]
     Engine(#[from] StartError),
@@ -187,8 +196,9 @@ pub async fn serve(
 ) -> Result<(), AppError> {
     let start = Instant::now();
     config.turn.validate()?;
-    let persona = persona(&config)?;
+    let tools = Tools::new(&config.tools, config::secrets(&config.tools.secrets))?;
     let metrics = Arc::new(Metrics::new());
+    let (harnesses, registry) = harnesses(&config, &metrics).await?;
     let stats = Arc::new(EngineStats::default());
     let server = Server::bind(
         config.http.clone(),
@@ -210,7 +220,8 @@ pub async fn serve(
             .map_err(|error| AppError::WarmUp(error.to_string()))??;
         let turns = Turns::new(
             speaker.model.clone(),
-            persona,
+            harnesses,
+            tools,
             config.turn.clone(),
             Arc::clone(&metrics),
         );
@@ -227,6 +238,7 @@ pub async fn serve(
             return Err(error);
         }
     };
+    let _following = registry.as_ref().map(HarnessRegistry::follow);
     let (model, load_seconds) = (speaker.model.id.clone(), speaker.load_seconds);
     door.open(Backend {
         model: speaker.model,
@@ -283,14 +295,35 @@ fn report(model: &str, progress: &fetch::Progress<'_>) {
     }
 }
 
-fn persona(config: &Config) -> Result<String, AppError> {
+/// The harnesses of the configured folder; the shipped live room where there is no folder, or a persona of one's own.
+async fn harnesses(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<(Harnesses, Option<HarnessRegistry>), AppError> {
+    let settings = &config.harness;
+    let own = persona(config)?;
+    if own.is_some() || !settings.directory.is_dir() {
+        let harness = turn::built_in(own.as_deref()).map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            AppError::BadPersona(problems.join("; "))
+        })?;
+        return Ok((harness.into(), None));
+    }
+    let activate = |_: Arc<Harness>| async { Ok::<Warm, String>(Box::new(())) };
+    let registry =
+        HarnessRegistry::start(settings, Arc::new(activate), Arc::clone(metrics)).await?;
+    Ok((registry.handle().into(), Some(registry)))
+}
+
+fn persona(config: &Config) -> Result<Option<String>, AppError> {
     let Some(path) = &config.harness.persona else {
-        return Ok(PERSONA.to_owned());
+        return Ok(None);
     };
-    fs::read_to_string(path).map_err(|source| AppError::Persona {
+    let text = fs::read_to_string(path).map_err(|source| AppError::Persona {
         path: path.clone(),
         source,
-    })
+    })?;
+    Ok(Some(text))
 }
 
 /// Computes and keeps what every turn's prompt begins with, so that the first viewer waits no longer than the next.

@@ -38,6 +38,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "telemetry",
             "template",
             "tokenizer",
+            "tools",
             "turn",
         ],
     ),
@@ -50,6 +51,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "http",
             "model",
             "telemetry",
+            "tools",
             "turn",
         ],
     ),
@@ -100,7 +102,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("toml", &["config", "harness", "model/spec"]),
     ("unicode_properties", &["tokenizer", "turn", "http/wire"]),
-    ("unicode_normalization", &["tokenizer"]),
+    ("unicode_normalization", &["tokenizer", "harness", "turn"]),
 ];
 
 /// Words that only the configuration may say: nobody else reads the environment.

@@ -35,6 +35,6 @@ pub use registry::{Activate, HarnessHandle, HarnessRegistry, Live, Snapshot, War
 pub use route::Route;
 pub use settings::Settings;
 pub use skill::Skill;
-pub use snapshot::Harness;
+pub use snapshot::{Calls, Harness, Opening};
 pub use source::Source;
 pub use version::Version;

@@ -95,6 +95,11 @@ fn everything() -> Arc<Metrics> {
     metrics.deadline_missed("decode");
     metrics.chat_rejected("queue_full");
     metrics.harness_reload("activated");
+    metrics.stage(Stage::Render, Duration::from_millis(1));
+    metrics.turn_rounds(1);
+    metrics.hook("price-guard", "allow");
+    metrics.tool("get_price", "ok");
+    metrics.segment_blocked("price-guard");
     metrics.accept_chat().end(Outcome::Stop);
     metrics
 }

@@ -19,6 +19,7 @@ pub use topic::Topic;
 pub use trigger::Triggers;
 
 pub(super) use read::read_all;
+pub(super) use trigger::{fold, holds};
 
 /// One skill.
 #[derive(Clone, Debug)]
