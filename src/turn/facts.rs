@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::request::{Comment, Context};
-use crate::harness::{Catalog, Product};
+use crate::harness::route::PROMOTIONS;
+use crate::harness::{Catalog, Product, Route};
 
 /// Products that comments may bring in beside the one on screen.
 const MOST_NAMED: usize = 2;
@@ -81,6 +82,23 @@ impl Facts {
             }
         }
         Self { products }
+    }
+
+    /// Only what the comments ask for.
+    pub(super) fn wanted_by(mut self, route: &Route<'_>) -> Self {
+        for about in &mut self.products {
+            about.facts.retain(|name, _| route.wants(name));
+            if !route.wants(PROMOTIONS) {
+                about.promotions.clear();
+            }
+        }
+        self
+    }
+
+    /// Whether there is anything to be said.
+    pub(super) fn tells(&self) -> bool {
+        let told = |about: &About| !about.facts.is_empty() || !about.promotions.is_empty();
+        self.products.iter().any(told)
     }
 
     /// The products, the one on screen first.

@@ -157,9 +157,9 @@ impl Turns {
             |Unplanned { cause, fallback }| self.rejected(&request.room_id, cause, fallback);
         let plan = self.plan(&request).map_err(refuse)?;
         let order = self.order(&plan, &request, accepted);
-        let generation = match plan.blocked {
-            Some(_) => None,
-            None => Some(plan.talk.generate(&order).map_err(|cause| {
+        let generation = match (plan.blocked, &plan.line) {
+            (Some(_), _) | (None, Some(_)) => None,
+            (None, None) => Some(plan.talk.generate(&order).map_err(|cause| {
                 let fallback = plan.skills.fallback(&plan.found.snapshot);
                 refuse(Unplanned {
                     cause,
@@ -224,6 +224,11 @@ impl Turns {
             most_tokens: usize::try_from(budgets.max_tokens).unwrap_or(usize::MAX),
             sampling: self.config.sampling(),
             priority: request.priority,
+            stop: if plan.found.snapshot.settings.single_line {
+                vec!["\n".to_owned()]
+            } else {
+                Vec::new()
+            },
             deadline: accepted + request.deadline.saturating_sub(margin),
         }
     }

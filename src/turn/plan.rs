@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) dropped: Vec<Dropped>,
     /// A hook wants no answer: the fallback line is spoken, or nothing where nobody asked.
     pub(super) blocked: Option<Unasked>,
+    /// A line of the harness is the answer; the model is not asked.
+    pub(super) line: Option<String>,
 }
 
 /// What a turn that a hook blocked says.
@@ -48,15 +50,7 @@ pub(super) struct Skills {
 impl Skills {
     /// Those that comments activate, in order of priority, and those that always are.
     fn route(harness: &Harness, comments: &[Comment]) -> Self {
-        let mut active: Vec<&Skill> = Vec::new();
-        for comment in comments {
-            for skill in harness.triggered(&comment.text) {
-                if active.iter().all(|other| other.name != skill.name) {
-                    active.push(skill);
-                }
-            }
-        }
-        active.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.name.cmp(&b.name)));
+        let active = harness.route(&texts(comments)).skills;
         let always = harness.skills.values();
         let always = always.filter(|skill| skill.inline && skill.triggers.is_empty());
         Self {
@@ -150,6 +144,7 @@ impl Turns {
             skills,
             dropped: screened.dropped.clone(),
             blocked: screened.blocked,
+            line: None,
             found,
         };
         if plan.blocked.is_none() {
@@ -177,7 +172,17 @@ impl Plan {
         let snapshot = self.found.snapshot.clone();
         let harness: &Harness = &snapshot;
         let facts = Facts::gather(&harness.catalog, &request.context, &screened.comments);
+        // Hooks judge by all that is known, the model is told what is asked.
         self.guard.know_facts(facts.value());
+        let texts = texts(&screened.comments);
+        let route = harness.route(&texts);
+        let facts = facts.wanted_by(&route);
+        if let Some(comment) = texts.first() {
+            self.line = route.line(facts.tells(), comment).map(str::to_owned);
+        }
+        if self.line.is_some() {
+            return Ok(());
+        }
         let skills: Vec<&Skill> = self
             .skills
             .active
@@ -264,6 +269,13 @@ fn screen(guard: &Guard, request: &TurnRequest) -> Screened {
         screened.notes.extend(report.context);
     }
     screened
+}
+
+fn texts(comments: &[Comment]) -> Vec<&str> {
+    comments
+        .iter()
+        .map(|comment| comment.text.as_str())
+        .collect()
 }
 
 fn is_blocked(report: &Report) -> bool {

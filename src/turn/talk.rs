@@ -64,6 +64,8 @@ pub(super) struct Order {
     pub(super) most_tokens: usize,
     pub(super) sampling: Sampling,
     pub(super) priority: Priority,
+    /// Texts that end it.
+    pub(super) stop: Vec<String>,
     pub(super) deadline: Instant,
 }
 
@@ -100,6 +102,7 @@ impl Talk {
             max_tokens: Some(max_tokens),
             sampling: order.sampling.clone(),
             priority: order.priority,
+            stop: order.stop.clone(),
             deadline: Some(order.deadline.into_std()),
             ..GenerateRequest::default()
         })?;

@@ -16,6 +16,14 @@ impl Live {
                 self.complete_spoken(TurnFinish::Length);
             }
             End::Unusable(finish) => self.end_unusable(finish.as_ref()),
+            End::Line => {
+                let finish = if self.told.blocked {
+                    TurnFinish::Blocked
+                } else {
+                    TurnFinish::Stop
+                };
+                self.complete(finish);
+            }
             End::Blocked => self.complete(TurnFinish::Blocked),
             End::Deadline => self.end_late(),
             End::Enough => {

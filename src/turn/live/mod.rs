@@ -18,6 +18,7 @@ use super::output::{Format, Output};
 use super::plan::{Plan, Unasked};
 use super::registry::{Cancel, Entry};
 use super::request::Showable;
+use super::segment::Clause;
 use super::tags::Tags;
 use super::talk::{Generation, Order};
 use crate::engine::{Finish, Usage};
@@ -120,6 +121,8 @@ enum End {
     /// A hook blocked what was asked or was to be said.
     Blocked,
     Deadline,
+    /// A line of the harness was the answer.
+    Line,
     /// The model is not asked again.
     Enough,
     Failed(String),
@@ -185,8 +188,17 @@ impl Live {
         }
     }
 
-    /// A hook wants no answer.
+    /// The harness has a line, or a hook wants no answer.
     fn unasked(mut self) {
+        if let Some(line) = self.plan.line.take() {
+            let clause = Clause {
+                text: line.clone(),
+                tts_text: line,
+                pause_ms: 0,
+            };
+            self.say(vec![clause], true);
+            return self.end(End::Line);
+        }
         if self.plan.blocked == Some(Unasked::Fallback) {
             self.say_fallback("blocked");
         }

@@ -185,3 +185,52 @@ async fn a_harnesss_own_prompts_word_the_turn_and_forged_lines_stay_in_theirs() 
     assert_eq!(spoken(&events), "Hello.");
     stage.assert_conserved();
 }
+
+const ASKED: (&str, &str) = (
+    "skills/asked/SKILL.md",
+    "---\nname: asked\ndescription: Facts.\nmetadata:\n  avatar/priority: 1\n  avatar/topics: |\n    rain: wet, rain\n    \
+     price: how much\n  avatar/fallback: I will look.\n---\nB.\n",
+);
+const OTHERWISE: (&str, &str) = (
+    "skills/otherwise/SKILL.md",
+    "---\nname: otherwise\ndescription: Anything else.\nmetadata:\n  avatar/triggers: /\\S/\n  avatar/say: Ask me about it.\n---\nB.\n",
+);
+
+#[tokio::test(start_paused = true)]
+async fn the_model_is_told_what_is_asked_and_hooks_know_everything() {
+    let stage = staged(
+        &[JACKET, ASKED, ("harness.toml", "single_line = true\n")],
+        vec![says(&["Yes."])],
+    );
+    let mut rain = asking("is it for rain?");
+    rain.context.product_id = "j1".to_owned();
+    rain.context.facts.insert("own".to_owned(), json!("fact"));
+    events(stage.turns.respond(rain).unwrap()).await;
+    let prompt = stage.prompt(0);
+    assert!(
+        prompt.contains("rain: 10,000 mm") && prompt.contains("own: fact"),
+        "{prompt}"
+    );
+    // No skill speaks about promotions here, so they are told.
+    assert!(
+        !prompt.contains("price") && prompt.contains("two for one"),
+        "{prompt}"
+    );
+    assert_eq!(stage.engine.requests.lock().unwrap()[0].stop, ["\n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_the_harness_is_said_without_asking_the_model() {
+    let stage = staged(&[JACKET, ASKED, OTHERWISE], Vec::new());
+    for (comment, line) in [
+        ("how much?", "I will look."),
+        ("who are you?", "Ask me about it."),
+    ] {
+        let events = stage.answer(comment).await;
+        assert_eq!(spoken(&events), line);
+        assert_eq!(completion(&events).finish_reason, TurnFinish::Stop);
+    }
+    assert!(stage.engine.requests.lock().unwrap().is_empty());
+    assert_eq!(stage.ended("stop"), 2.0);
+    stage.assert_conserved();
+}
