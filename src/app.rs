@@ -1,5 +1,7 @@
 //! The composition root: builds every part from the configuration and owns what runs in the background.
 
+mod live;
+
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -9,17 +11,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::paged::{PagedEngine, StartError};
 use crate::engine::{SubmitError, TokenEvent};
-use crate::http::{Backend, Server, ServerError};
+use crate::harness::Calls;
+use crate::harness::registry::{HarnessRegistry, StartError as HarnessError};
+use crate::http::{Backend, Door, Operations, Server, ServerError};
 use crate::model::fetch::{self, FetchError};
 use crate::model::spec::{self, Located, Manifest, ManifestError};
 use crate::model::{self, LoadOptions, LoadedModel, ModelError};
 use crate::shutdown::{Phase, Shutdown};
+use crate::telemetry::logging::LogLevel;
 use crate::telemetry::{EngineStats, Metrics};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{Tokenizer, TokenizerError};
+use crate::tools::{SetupError, Tools};
 use crate::turn::{self, RejectionCause, ServedModel, Turns};
 
 /// The persona that speaks where the configuration names no other.
@@ -70,6 +76,15 @@ pub enum AppError {
     /// The settings of turns cannot be used.
     #[error("turn.{0}")]
     Turn(#[from] turn::ConfigError),
+    /// The settings of tools cannot be used.
+    #[error(transparent)]
+    Tools(#[from] SetupError),
+    /// The settings of harnesses cannot be used.
+    #[error("harness.{0}")]
+    HarnessConfig(#[from] crate::harness::config::ConfigError),
+    /// There is no harness to serve.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
     /// The listener cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -94,6 +109,8 @@ pub enum AppError {
 pub struct Ready {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens for operators.
+    pub admin: Option<SocketAddr>,
     /// The model that answers.
     pub model: String,
     /// From opening the model file to weights ready.
@@ -176,20 +193,22 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
     })
 }
 
-/// Serves until `shutdown` has run its course. Health checks are answered while the model loads.
+/// Serves until `shutdown` has run its course. Health checks are answered while the model loads. `log_level` is what
+/// operators change the log with.
 ///
 /// # Errors
 /// What cannot be started is named; nothing keeps running.
 pub async fn serve(
     config: Config,
     shutdown: Shutdown,
+    log_level: Option<LogLevel>,
     ready: oneshot::Sender<Ready>,
 ) -> Result<(), AppError> {
     let start = Instant::now();
     config.turn.validate()?;
-    let persona = persona(&config)?;
+    config.harness.validate()?;
+    let tools = Tools::new(&config.tools, config::secrets(&config.tools.secrets))?;
     let metrics = Arc::new(Metrics::new());
-    let stats = Arc::new(EngineStats::default());
     let server = Server::bind(
         config.http.clone(),
         config.turn.clone(),
@@ -197,46 +216,32 @@ pub async fn serve(
         Arc::clone(&metrics),
     )
     .await?;
-    let (address, door) = (server.address(), server.door());
+    let door = server.door();
+    let operators = door.admin(&config.admin).await?;
+    let (address, admin) = (server.address(), operators.as_ref().map(Server::address));
     let serving = tokio::spawn(server.run());
+    let operating = operators.map(|operators| tokio::spawn(operators.run()));
 
-    let loading = tokio::task::spawn_blocking({
-        let (config, stats) = (config.clone(), Arc::clone(&stats));
-        move || speaker(&config, stats)
-    });
-    let started = async {
-        let speaker = loading
-            .await
-            .map_err(|error| AppError::WarmUp(error.to_string()))??;
-        let turns = Turns::new(
-            speaker.model.clone(),
-            persona,
-            config.turn.clone(),
-            Arc::clone(&metrics),
-        );
-        warm_up(&turns).await?;
-        metrics
-            .watch_engine(stats)
-            .map_err(|error| AppError::WarmUp(error.to_string()))?;
-        Ok::<_, AppError>((speaker, turns))
-    };
-    let (speaker, turns) = match started.await {
-        Ok(parts) => parts,
+    let Started {
+        speaker,
+        turns,
+        registry,
+    } = match start_all(&config, &tools, metrics).await {
+        Ok(started) => started,
         Err(error) => {
             shutdown.advance(Phase::Stopped);
             return Err(error);
         }
     };
+    let following = registry.follow();
     let (model, load_seconds) = (speaker.model.id.clone(), speaker.load_seconds);
-    door.open(Backend {
-        model: speaker.model,
-        turns,
-    });
-    tracing::info!(%address, model, load_seconds, "ready");
+    open(&door, &speaker, turns, &registry, log_level);
+    tracing::info!(%address, admin = admin.map(tracing::field::display), model, load_seconds, "ready");
     let ready_seconds = start.elapsed().as_secs_f64();
     // Nobody listens where nobody wants to know.
     let _ = ready.send(Ready {
         address,
+        admin,
         model,
         load_seconds,
         ready_seconds,
@@ -244,11 +249,82 @@ pub async fn serve(
 
     if let Err(error) = serving.await {
         tracing::error!(%error, "the server ended early");
+        shutdown.advance(Phase::Stopped);
+    }
+    drop(following);
+    if let Some(operating) = operating {
+        // It has ended by now, but for answers on their way.
+        let _ = operating.await;
     }
     let engine = speaker.engine;
     // Joins a thread that finishes its step first.
     let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     Ok(())
+}
+
+/// Everything that answers.
+struct Started {
+    speaker: Speaker,
+    turns: Turns,
+    registry: HarnessRegistry,
+}
+
+/// Loads the model, then the harnesses, each warm before anybody is let in.
+async fn start_all(
+    config: &Config,
+    tools: &Tools,
+    metrics: Arc<Metrics>,
+) -> Result<Started, AppError> {
+    let persona = persona(config)?;
+    let stats = Arc::new(EngineStats::default());
+    let loading = tokio::task::spawn_blocking({
+        let (config, stats) = (config.clone(), Arc::clone(&stats));
+        move || speaker(&config, stats)
+    });
+    let speaker = loading
+        .await
+        .map_err(|error| AppError::WarmUp(error.to_string()))??;
+    let registry = live::start(
+        config,
+        &speaker.model,
+        Calls::Taught,
+        tools,
+        Arc::clone(&metrics),
+    )
+    .await?;
+    let turns = Turns::new(
+        speaker.model.clone(),
+        persona,
+        config.turn.clone(),
+        Arc::clone(&metrics),
+    );
+    warm_up(&turns).await?;
+    metrics
+        .watch_engine(stats)
+        .map_err(|error| AppError::WarmUp(error.to_string()))?;
+    Ok(Started {
+        speaker,
+        turns,
+        registry,
+    })
+}
+
+/// Lets viewers and operators in.
+fn open(
+    door: &Door,
+    speaker: &Speaker,
+    turns: Turns,
+    registry: &HarnessRegistry,
+    log_level: Option<LogLevel>,
+) {
+    door.manage(Operations {
+        harnesses: registry.handle(),
+        log_level,
+    });
+    door.open(Backend {
+        model: speaker.model.clone(),
+        turns,
+    });
 }
 
 /// Where the model's file is, and its manifest where it has one.

@@ -1,6 +1,7 @@
 //! Every setting of the program: the sum of the parts' `Config`s, from a TOML file, then the environment, then flags.
 //! The only reader of the environment. Unknown keys are errors that name the file and line, or the variable.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +23,14 @@ pub struct Config {
     pub engine: crate::engine::paged::Config,
     /// Where harnesses lie, and how changes go live.
     pub harness: crate::harness::Config,
+    /// What tools may reach.
+    pub tools: crate::tools::Config,
     /// Avatar answers.
     pub turn: crate::turn::Config,
     /// Listener and limits.
     pub http: crate::http::Config,
+    /// The operators' listener.
+    pub admin: crate::http::AdminConfig,
     /// Logs.
     pub telemetry: crate::telemetry::Config,
 }
@@ -120,6 +125,13 @@ pub fn from_parts(
         config.harness.state = default_state_dir(variables);
     }
     Ok(config)
+}
+
+/// Values of the environment's variables of these names, for headers of tools; those that are not set are left out.
+#[must_use]
+pub fn secrets(names: &[String]) -> BTreeMap<String, String> {
+    let value = |name: &String| Some((name.clone(), std::env::var(name).ok()?));
+    names.iter().filter_map(value).collect()
 }
 
 /// Where states are kept when nothing says so: `$XDG_STATE_HOME/compere`, or `~/.local/state/compere`. Base folders that

@@ -23,6 +23,8 @@ mod http;
 mod json;
 /// The program on the real model: command line, signals, exit codes.
 mod program;
+/// Changes of a harness while the server answers.
+mod reload;
 /// The official OpenAI client against a real server.
 mod sdk;
 /// The way down: refuse, finish, end, close.

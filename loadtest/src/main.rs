@@ -7,6 +7,7 @@ mod ours;
 mod peer;
 mod prefix;
 mod scheduler;
+mod swap;
 mod types;
 
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// What changing a harness costs while viewers are answered; fails when a bound is missed.
+    Harness(HarnessArgs),
     /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
     Types(TypesArgs),
 }
@@ -56,6 +59,28 @@ struct MicroArgs {
     /// How often each is measured; the median counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+}
+
+#[derive(Args)]
+struct HarnessArgs {
+    /// The compere program.
+    #[arg(long)]
+    server: PathBuf,
+    /// GGUF file that it serves.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads of the server.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Swaps with answers on either side of each.
+    #[arg(long, default_value_t = 20)]
+    swaps: usize,
+    /// Answers on either side of all those swaps.
+    #[arg(long, default_value_t = 200)]
+    answers: usize,
+    /// Swaps under load.
+    #[arg(long, default_value_t = 200)]
+    load_swaps: usize,
 }
 
 #[derive(Args)]
@@ -97,6 +122,15 @@ fn main() -> ExitCode {
         Command::Figures(args) => figures(&args),
         Command::Micro(args) => micro(&args),
         Command::Scheduler { rounds } => scheduler::figures(rounds).map(|shown| show(&shown)),
+        Command::Harness(args) => swap::figures(&swap::Options {
+            server: args.server,
+            model: args.model,
+            threads: args.threads,
+            swaps: args.swaps,
+            answers: args.answers,
+            load_swaps: args.load_swaps,
+        })
+        .map(|shown| show(&shown)),
         Command::Types(args) => types::figures(&types::Options {
             model: args.model,
             threads: args.threads,

@@ -33,6 +33,6 @@ pub use prompt::{Section, SectionKind, ToolCard};
 pub use registry::{Activate, HarnessHandle, HarnessRegistry, Live, Snapshot, Warm};
 pub use settings::Settings;
 pub use skill::Skill;
-pub use snapshot::Harness;
+pub use snapshot::{Calls, Harness, Opening};
 pub use source::Source;
 pub use version::Version;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::hook::Hook;
 use super::lists::Lists;
-use super::prompt::{Prompts, Section, ToolCard};
+use super::prompt::{Prompts, Section, SectionKind, ToolCard};
 use super::skill::Skill;
 use super::tools::Tools;
 use super::{Catalog, Settings, Source, Version, tool};
@@ -50,7 +50,48 @@ pub struct Harness {
     pub source: Arc<Source>,
 }
 
+/// How a model is told of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// It can call none.
+    None,
+    /// In the system prompt, as text.
+    Taught,
+    /// By its own chat template.
+    Native,
+}
+
+/// What every turn's prompt of a harness begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opening {
+    /// The system message so far; a turn may add to its end.
+    pub system: String,
+    /// What the chat template is given as `tools`.
+    pub tools: Vec<serde_json::Value>,
+}
+
 impl Harness {
+    /// What every turn's prompt begins with, for a model that is told of tools so. One that can call none is told of
+    /// neither tools nor skills to activate.
+    #[must_use]
+    pub fn opening(&self, calls: Calls) -> Opening {
+        let told = |kind: SectionKind| match kind {
+            SectionKind::Tools => calls == Calls::Taught,
+            SectionKind::Skills => calls != Calls::None,
+            _ => true,
+        };
+        let sections = self.system.iter().filter(|section| told(section.kind));
+        let texts: Vec<_> = sections.map(|section| section.text.as_str()).collect();
+        let tools = match calls {
+            Calls::Native => self.offered.iter().map(ToolCard::function).collect(),
+            Calls::None | Calls::Taught => Vec::new(),
+        };
+        Opening {
+            system: texts.join("\n\n"),
+            tools,
+        }
+    }
+
     /// The sections' texts as one, a blank line between them.
     #[must_use]
     pub fn system_text(&self) -> String {

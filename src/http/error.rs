@@ -19,6 +19,9 @@ pub(super) enum Code {
     NotFound,
     ModelNotFound,
     ResponseNotFound,
+    HarnessNotFound,
+    VersionNotFound,
+    HarnessRejected,
     MethodNotAllowed,
     RequestTimeout,
     BodyTooLarge,
@@ -48,6 +51,9 @@ impl Code {
             Self::NotFound => (S::NOT_FOUND, "not_found", CALLER),
             Self::ModelNotFound => (S::NOT_FOUND, "model_not_found", CALLER),
             Self::ResponseNotFound => (S::NOT_FOUND, "response_not_found", CALLER),
+            Self::HarnessNotFound => (S::NOT_FOUND, "harness_not_found", CALLER),
+            Self::VersionNotFound => (S::NOT_FOUND, "version_not_found", CALLER),
+            Self::HarnessRejected => (S::UNPROCESSABLE_ENTITY, "harness_rejected", CALLER),
             Self::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", CALLER),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", CALLER),
             Self::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, "body_too_large", CALLER),
@@ -206,7 +212,7 @@ mod tests {
     use super::*;
 
     /// Every code.
-    const ALL: [Code; 20] = [
+    const ALL: [Code; 23] = [
         Code::InvalidJson,
         Code::InvalidParameter,
         Code::MissingParameter,
@@ -215,6 +221,9 @@ mod tests {
         Code::NotFound,
         Code::ModelNotFound,
         Code::ResponseNotFound,
+        Code::HarnessNotFound,
+        Code::VersionNotFound,
+        Code::HarnessRejected,
         Code::MethodNotAllowed,
         Code::RequestTimeout,
         Code::BodyTooLarge,
