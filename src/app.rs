@@ -2,7 +2,6 @@
 
 mod live;
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,8 +12,6 @@ use tokio::sync::oneshot;
 
 use crate::config::{self, Config};
 use crate::engine::paged::{PagedEngine, StartError};
-use crate::engine::{SubmitError, TokenEvent};
-use crate::harness::Calls;
 use crate::harness::registry::{HarnessRegistry, StartError as HarnessError};
 use crate::http::{Backend, Door, Operations, Server, ServerError};
 use crate::model::fetch::{self, FetchError};
@@ -26,10 +23,7 @@ use crate::telemetry::{EngineStats, Metrics};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{Tokenizer, TokenizerError};
 use crate::tools::{SetupError, Tools};
-use crate::turn::{self, RejectionCause, ServedModel, Turns};
-
-/// The persona that speaks where the configuration names no other.
-const PERSONA: &str = include_str!("../harness/live-room/prompts/persona.txt");
+use crate::turn::{self, ServedModel, Turns};
 
 /// Why the program does not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -70,35 +64,27 @@ pub enum AppError {
         /// Why.
         source: io::Error,
     },
+    /// The persona is none.
+    #[error("harness.persona: {0}")]
+    BadPersona(String),
+    /// There is no harness to serve.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    /// The settings of tools cannot be used.
+    #[error(transparent)]
+    Tools(#[from] SetupError),
     /// The engine cannot start.
     #[error(transparent)]
     Engine(#[from] StartError),
     /// The settings of turns cannot be used.
     #[error("turn.{0}")]
     Turn(#[from] turn::ConfigError),
-    /// The settings of tools cannot be used.
-    #[error(transparent)]
-    Tools(#[from] SetupError),
     /// The settings of harnesses cannot be used.
     #[error("harness.{0}")]
     HarnessConfig(#[from] crate::harness::config::ConfigError),
-    /// There is no harness to serve.
-    #[error(transparent)]
-    Harness(#[from] HarnessError),
     /// The listener cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The context is too small for what every prompt begins with.
-    #[error(
-        "model.max_context: every turn's prompt begins with {prompt} tokens, and a sequence may have {limit}; \
-         raise it, or model.kv_cache_mb where that is what bounds it"
-    )]
-    Context {
-        /// Tokens of that beginning.
-        prompt: usize,
-        /// Most tokens of a sequence.
-        limit: usize,
-    },
     /// The model failed on its first prompt.
     #[error("the model failed to warm up: {0}")]
     WarmUp(String),
@@ -226,16 +212,16 @@ pub async fn serve(
         speaker,
         turns,
         registry,
-    } = match start_all(&config, &tools, metrics).await {
+    } = match start_all(&config, tools, metrics).await {
         Ok(started) => started,
         Err(error) => {
             shutdown.advance(Phase::Stopped);
             return Err(error);
         }
     };
-    let following = registry.follow();
+    let following = registry.as_ref().map(HarnessRegistry::follow);
     let (model, load_seconds) = (speaker.model.id.clone(), speaker.load_seconds);
-    open(&door, &speaker, turns, &registry, log_level);
+    open(&door, &speaker, turns, registry.as_ref(), log_level);
     tracing::info!(%address, admin = admin.map(tracing::field::display), model, load_seconds, "ready");
     let ready_seconds = start.elapsed().as_secs_f64();
     // Nobody listens where nobody wants to know.
@@ -266,16 +252,15 @@ pub async fn serve(
 struct Started {
     speaker: Speaker,
     turns: Turns,
-    registry: HarnessRegistry,
+    registry: Option<HarnessRegistry>,
 }
 
 /// Loads the model, then the harnesses, each warm before anybody is let in.
 async fn start_all(
     config: &Config,
-    tools: &Tools,
+    tools: Tools,
     metrics: Arc<Metrics>,
 ) -> Result<Started, AppError> {
-    let persona = persona(config)?;
     let stats = Arc::new(EngineStats::default());
     let loading = tokio::task::spawn_blocking({
         let (config, stats) = (config.clone(), Arc::clone(&stats));
@@ -284,21 +269,15 @@ async fn start_all(
     let speaker = loading
         .await
         .map_err(|error| AppError::WarmUp(error.to_string()))??;
-    let registry = live::start(
-        config,
-        &speaker.model,
-        Calls::Taught,
-        tools,
-        Arc::clone(&metrics),
-    )
-    .await?;
+    let (harnesses, registry) =
+        live::start(config, &speaker.model, &tools, Arc::clone(&metrics)).await?;
     let turns = Turns::new(
         speaker.model.clone(),
-        persona,
+        harnesses,
+        tools,
         config.turn.clone(),
         Arc::clone(&metrics),
     );
-    warm_up(&turns).await?;
     metrics
         .watch_engine(stats)
         .map_err(|error| AppError::WarmUp(error.to_string()))?;
@@ -314,11 +293,11 @@ fn open(
     door: &Door,
     speaker: &Speaker,
     turns: Turns,
-    registry: &HarnessRegistry,
+    registry: Option<&HarnessRegistry>,
     log_level: Option<LogLevel>,
 ) {
     door.manage(Operations {
-        harnesses: registry.handle(),
+        harnesses: registry.map(HarnessRegistry::handle),
         log_level,
     });
     door.open(Backend {
@@ -357,32 +336,4 @@ fn report(model: &str, progress: &fetch::Progress<'_>) {
         fetch::Progress::Fetching { from } => tracing::info!(model, from, "fetching"),
         fetch::Progress::Bytes { .. } => {}
     }
-}
-
-fn persona(config: &Config) -> Result<String, AppError> {
-    let Some(path) = &config.harness.persona else {
-        return Ok(PERSONA.to_owned());
-    };
-    fs::read_to_string(path).map_err(|source| AppError::Persona {
-        path: path.clone(),
-        source,
-    })
-}
-
-/// Computes and keeps what every turn's prompt begins with, so that the first viewer waits no longer than the next.
-async fn warm_up(turns: &Turns) -> Result<(), AppError> {
-    let mut pinned = turns.warm().map_err(|error| match error {
-        RejectionCause::Submit(SubmitError::ContextLength { prompt, limit, .. }) => {
-            AppError::Context { prompt, limit }
-        }
-        other => AppError::WarmUp(other.to_string()),
-    })?;
-    while let Some(event) = pinned.next().await {
-        if let TokenEvent::Finished(finish) = event
-            && let crate::engine::FinishReason::Error(reason) = finish.reason
-        {
-            return Err(AppError::WarmUp(reason));
-        }
-    }
-    Ok(())
 }

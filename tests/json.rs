@@ -136,7 +136,7 @@ fn unknown_members_are_refused_by_path() {
         .error(400, "unsupported_parameter");
     assert_eq!(error["param"], "comments[0].gift");
     assert_eq!(error["type"], "invalid_request_error");
-    let body = format!(r#"{{{MESSAGES},"logit_bias":{{"5":1e30}}}}"#);
+    let body = format!(r#"{{{MESSAGES},"functions":{{"5":1e30}}}}"#);
     let error = server.post(CHAT, body).error(400, "unsupported_parameter");
-    assert_eq!(error["param"], "logit_bias");
+    assert_eq!(error["param"], "functions");
 }

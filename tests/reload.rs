@@ -185,7 +185,7 @@ fn what_operators_ask_wrongly_is_refused_by_name() {
             "/admin/harness/live-room/promote",
             r#"{"version": "nightly"}"#,
             404,
-            "version_not_found",
+            "harness_not_found",
         ),
         (
             "POST",
@@ -213,7 +213,7 @@ fn what_operators_ask_wrongly_is_refused_by_name() {
             "/admin/harness/live-room/rollback",
             "{}",
             404,
-            "version_not_found",
+            "harness_not_found",
         ),
         (
             "POST",

@@ -21,6 +21,8 @@ mod disconnect;
 mod http;
 /// What bodies may hold.
 mod json;
+/// Operators beside the program on the real model: edits, secrets, a trial.
+mod operators;
 /// The program on the real model: command line, signals, exit codes.
 mod program;
 /// Changes of a harness while the server answers.

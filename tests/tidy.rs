@@ -104,7 +104,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("toml", &["config", "harness", "model/spec"]),
     ("unicode_properties", &["tokenizer", "turn", "http/wire"]),
-    ("unicode_normalization", &["tokenizer"]),
+    ("unicode_normalization", &["tokenizer", "harness", "turn"]),
 ];
 
 /// Words that only the configuration may say: nobody else reads the environment.

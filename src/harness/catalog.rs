@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::skill::{fold, holds};
 use super::tool::json;
 use super::{Problem, Source};
 
@@ -57,6 +58,33 @@ impl Catalog {
     /// Every product, in order of the ids.
     pub fn iter(&self) -> impl Iterator<Item = &Product> {
         self.products.values()
+    }
+
+    /// Products that a viewer's words name, by id, name or alias, in order of the ids. A name that is only a part of a
+    /// longer one that was named (`jacket` in `trail jacket`) names nothing.
+    #[must_use]
+    pub fn mentioned(&self, comment: &str) -> Vec<&Product> {
+        let comment = fold(comment);
+        let named = |product: &&Product| -> Vec<String> {
+            let names = [&product.id, &product.name].into_iter();
+            let names = names.chain(&product.aliases).map(|name| fold(name));
+            names
+                .filter(|name| !name.is_empty() && holds(&comment, name))
+                .collect()
+        };
+        let found: Vec<(&Product, Vec<String>)> = self
+            .iter()
+            .map(|product| (product, named(&product)))
+            .filter(|(_, names)| !names.is_empty())
+            .collect();
+        let longer = |name: &String| {
+            let others = found.iter().flat_map(|(_, names)| names);
+            others
+                .filter(|other| other.len() > name.len())
+                .any(|other| holds(other, name))
+        };
+        let named = found.iter().filter(|(_, names)| !names.iter().all(longer));
+        named.map(|(product, _)| *product).collect()
     }
 
     /// Adds a product, or replaces the one of its id.
@@ -267,6 +295,31 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["hat", "jacket"]
         );
+    }
+
+    #[test]
+    fn a_comment_names_products_by_whole_words_and_the_longest_name() {
+        let (catalog, problems) = read(&[(
+            "catalog/all.json",
+            r#"[{"id":"hat-1","name":"Sun Hat","aliases":["hat","遮阳帽"]},
+                {"id":"j1","name":"Jacket"},{"id":"j2","name":"Trail Jacket","aliases":["shell"]}]"#,
+        )]);
+        assert_eq!(problems, Vec::<String>::new());
+        for (comment, ids) in [
+            ("what is that?", &[][..]),
+            ("how much is the HAT", &["hat-1"]),
+            ("这个遮阳帽多少钱", &["hat-1"]),
+            ("is the trail jacket warm?", &["j2"]),
+            ("the jacket or the hat?", &["hat-1", "j1"]),
+            ("price of j1", &["j1"]),
+            ("shell jacket?", &["j1", "j2"]),
+            ("jackets", &[]),
+            ("", &[]),
+        ] {
+            let found = catalog.mentioned(comment);
+            let found: Vec<_> = found.iter().map(|product| product.id.as_str()).collect();
+            assert_eq!(found, ids, "{comment}");
+        }
     }
 
     #[test]

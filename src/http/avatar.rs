@@ -16,7 +16,7 @@ use super::{Shared, body};
 use crate::engine::SubmitError;
 use crate::shutdown::Phase;
 use crate::telemetry::events::TurnRejected;
-use crate::turn::{RejectionCause, TurnEvent, TurnStream, Turns, UnknownTurn};
+use crate::turn::{Rejection, RejectionCause, TurnEvent, TurnStream, Turns, UnknownTurn};
 
 /// The header that carries a turn's id before its first event.
 const RESPONSE_ID: &str = "x-response-id";
@@ -27,13 +27,13 @@ pub(super) async fn respond(
     request: Request,
 ) -> Result<Response, ApiError> {
     let fallback = &shared.turn.fallback;
-    let (turns, call) = match accept(&shared, request).await {
+    let (turns, mut call) = match accept(&shared, request).await {
         Ok(accepted) => accepted,
         Err(error) => return Err(instead(rejected(&shared, error), fallback)),
     };
-    let turn = turns
-        .respond(call.request)
-        .map_err(|rejection| instead(refused(rejection.cause), &rejection.fallback))?;
+    let refuse = |rejection: Rejection| instead(refused(rejection.cause), &rejection.fallback);
+    turns.pin(&mut call.request).await.map_err(refuse)?;
+    let turn = turns.respond(call.request).map_err(refuse)?;
     let response_id = turn.response_id().to_owned();
     let events = Events {
         turn,

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::engine::SubmitError;
-use crate::turn::{RejectionCause, TemplateError};
+use crate::turn::{HarnessError, RejectionCause, TemplateError};
 
 /// Why a request is refused, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,6 @@ pub(super) enum Code {
     ModelNotFound,
     ResponseNotFound,
     HarnessNotFound,
-    VersionNotFound,
     HarnessRejected,
     MethodNotAllowed,
     RequestTimeout,
@@ -30,6 +29,7 @@ pub(super) enum Code {
     Loading,
     Draining,
     EngineStopped,
+    HarnessUnavailable,
     ShuttingDown,
     TooManyConnections,
     EngineError,
@@ -52,7 +52,6 @@ impl Code {
             Self::ModelNotFound => (S::NOT_FOUND, "model_not_found", CALLER),
             Self::ResponseNotFound => (S::NOT_FOUND, "response_not_found", CALLER),
             Self::HarnessNotFound => (S::NOT_FOUND, "harness_not_found", CALLER),
-            Self::VersionNotFound => (S::NOT_FOUND, "version_not_found", CALLER),
             Self::HarnessRejected => (S::UNPROCESSABLE_ENTITY, "harness_rejected", CALLER),
             Self::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", CALLER),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", CALLER),
@@ -64,6 +63,7 @@ impl Code {
             Self::Loading => (S::SERVICE_UNAVAILABLE, "loading", SERVER),
             Self::Draining => (S::SERVICE_UNAVAILABLE, "draining", SERVER),
             Self::EngineStopped => (S::SERVICE_UNAVAILABLE, "engine_stopped", SERVER),
+            Self::HarnessUnavailable => (S::SERVICE_UNAVAILABLE, "harness_unavailable", SERVER),
             Self::ShuttingDown => (S::SERVICE_UNAVAILABLE, "shutting_down", SERVER),
             Self::TooManyConnections => (S::SERVICE_UNAVAILABLE, "too_many_connections", SERVER),
             Self::EngineError => (S::INTERNAL_SERVER_ERROR, "engine_error", SERVER),
@@ -170,6 +170,13 @@ impl ApiError {
     pub(super) fn rejected(cause: RejectionCause, prompt_field: &str) -> Self {
         let message = cause.to_string();
         match cause {
+            RejectionCause::Harness(HarnessError::Unknown { member, .. }) => {
+                Self::new(Code::HarnessNotFound, message).at(format!("harness.{member}"))
+            }
+            RejectionCause::Harness(HarnessError::Unusable(_)) => {
+                Self::new(Code::HarnessUnavailable, message).at("harness")
+            }
+            RejectionCause::Prompt(_) => Self::new(Code::Internal, message),
             RejectionCause::Template(TemplateError::Refused(_)) => {
                 Self::new(Code::InvalidParameter, message).at(prompt_field)
             }
@@ -222,7 +229,6 @@ mod tests {
         Code::ModelNotFound,
         Code::ResponseNotFound,
         Code::HarnessNotFound,
-        Code::VersionNotFound,
         Code::HarnessRejected,
         Code::MethodNotAllowed,
         Code::RequestTimeout,
@@ -232,6 +238,7 @@ mod tests {
         Code::Loading,
         Code::Draining,
         Code::EngineStopped,
+        Code::HarnessUnavailable,
         Code::ShuttingDown,
         Code::TooManyConnections,
         Code::EngineError,

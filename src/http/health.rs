@@ -47,7 +47,7 @@ pub(super) async fn version(State(shared): State<Arc<Shared>>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "commit": option_env!("COMPERE_COMMIT"),
         "model": shared.loaded().map(|backend| &backend.model.id),
-        "harness": shared.operations.get().map(|operations| versions(&operations.harnesses)),
+        "harness": shared.operations.get().and_then(|operations| operations.harnesses.as_ref()).map(versions),
     }))
 }
 

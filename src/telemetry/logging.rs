@@ -243,7 +243,7 @@ mod tests {
             "off",
             "info,compere::http=debug",
             "compere=trace",
-            "info,compere[turn{id=7,room=1}]=debug",
+            "info,compere[turn{id=7}]=debug",
         ] {
             filter(good).unwrap();
         }

@@ -13,7 +13,8 @@ use super::export::{EngineCollector, ProcessCollector};
 use super::harness::LiveHarnesses;
 use super::ledger::{InFlight, Ledger, LedgerNames, Outcome};
 use super::quantiles::Quantiles;
-use super::{LATENCY_BUCKETS, table};
+use super::stages::Stage;
+use super::{LATENCY_BUCKETS, ROUND_BUCKETS, STAGE_BUCKETS, table};
 
 /// The metrics of one server. Share it by `Arc`.
 pub struct Metrics {
@@ -33,6 +34,11 @@ pub struct Metrics {
     harness_reloads: IntCounterVec,
     harnesses: LiveHarnesses,
     cache_misses: IntCounterVec,
+    stages: HistogramVec,
+    rounds: HistogramVec,
+    hooks: IntCounterVec,
+    tools: IntCounterVec,
+    segments_blocked: IntCounterVec,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -67,8 +73,16 @@ impl Metrics {
         Self {
             turns: register(&registry, turns),
             turns_rejected: counters(&registry, "avatar_turns_rejected_total"),
-            response_duration: histograms(&registry, "avatar_response_duration_seconds"),
-            first_segment: histograms(&registry, "avatar_time_to_first_segment_seconds"),
+            response_duration: histograms(
+                &registry,
+                "avatar_response_duration_seconds",
+                LATENCY_BUCKETS,
+            ),
+            first_segment: histograms(
+                &registry,
+                "avatar_time_to_first_segment_seconds",
+                LATENCY_BUCKETS,
+            ),
             response_quantiles: register(
                 &registry,
                 Quantiles::new("avatar_response_latency_seconds", now),
@@ -82,10 +96,15 @@ impl Metrics {
             deadline_missed: counters(&registry, "avatar_deadline_missed_total"),
             chats: register(&registry, chats),
             chats_rejected: counters(&registry, "avatar_chat_rejected_total"),
-            chat_duration: histograms(&registry, "avatar_chat_duration_seconds"),
+            chat_duration: histograms(&registry, "avatar_chat_duration_seconds", LATENCY_BUCKETS),
             harness_reloads: counters(&registry, "avatar_harness_reload_total"),
             harnesses: register(&registry, LiveHarnesses::new()),
             cache_misses: counters(&registry, "avatar_cache_miss_total"),
+            stages: histograms(&registry, "avatar_stage_seconds", STAGE_BUCKETS),
+            rounds: histograms(&registry, "avatar_rounds", ROUND_BUCKETS),
+            hooks: counters(&registry, "avatar_hook_runs_total"),
+            tools: counters(&registry, "avatar_tool_calls_total"),
+            segments_blocked: counters(&registry, "avatar_segments_blocked_total"),
             registry,
         }
     }
@@ -162,6 +181,35 @@ impl Metrics {
     /// the first section that differs, a word of a fixed set.
     pub fn cache_miss(&self, first_changed: &'static str) {
         self.cache_misses.with_label_values(&[first_changed]).inc();
+    }
+
+    /// Measures a part of a turn.
+    pub fn stage(&self, stage: Stage, took: Duration) {
+        let seconds = took.as_secs_f64();
+        self.stages
+            .with_label_values(&[stage.word()])
+            .observe(seconds);
+    }
+
+    /// Counts the generations of a turn that has ended.
+    pub fn turn_rounds(&self, rounds: u32) {
+        let rounds = f64::from(rounds);
+        self.rounds.with_label_values::<&str>(&[]).observe(rounds);
+    }
+
+    /// Counts a hook's run.
+    pub(super) fn hook(&self, hook: &str, ended: &'static str) {
+        self.hooks.with_label_values(&[hook, ended]).inc();
+    }
+
+    /// Counts a call of a tool.
+    pub(super) fn tool(&self, tool: &str, result: &'static str) {
+        self.tools.with_label_values(&[tool, result]).inc();
+    }
+
+    /// Counts a clause that a hook blocked.
+    pub(super) fn segment_blocked(&self, hook: &str) {
+        self.segments_blocked.with_label_values(&[hook]).inc();
     }
 
     /// Counts a turn that its deadline cut.
@@ -280,9 +328,9 @@ fn counters(registry: &Registry, name: &str) -> IntCounterVec {
     register(registry, counters.expect("the table's names are valid"))
 }
 
-fn histograms(registry: &Registry, name: &str) -> HistogramVec {
+fn histograms(registry: &Registry, name: &str, buckets: &[f64]) -> HistogramVec {
     let entry = table::entry(name);
-    let options = HistogramOpts::new(entry.name, entry.help).buckets(LATENCY_BUCKETS.to_vec());
+    let options = HistogramOpts::new(entry.name, entry.help).buckets(buckets.to_vec());
     let histograms = HistogramVec::new(options, entry.labels);
     register(
         registry,

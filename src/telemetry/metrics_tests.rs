@@ -97,6 +97,11 @@ fn everything() -> Arc<Metrics> {
     metrics.harness_reload("activated");
     metrics.harness_live("live-room", "0123456789ab");
     metrics.cache_miss("skills");
+    metrics.stage(Stage::Render, Duration::from_millis(1));
+    metrics.turn_rounds(1);
+    metrics.hook("price-guard", "allow");
+    metrics.tool("get_price", "ok");
+    metrics.segment_blocked("price-guard");
     metrics.accept_chat().end(Outcome::Stop);
     metrics
 }

@@ -60,6 +60,11 @@ pub(super) const TABLE: &[Entry] = &[
     row("avatar_segments_total", Kind::Counter, &[], "Segments sent."),
     row("avatar_fallback_total", Kind::Counter, &["reason"], "Turns answered with the fallback line, rejected ones included."),
     row("avatar_deadline_missed_total", Kind::Counter, &["stage"], "Turns that their deadline cut, by how far they had come."),
+    row("avatar_stage_seconds", Kind::Histogram, &["stage"], "What a turn does beside the model: writing a prompt (render), the hooks of a point (hook), the tools of a round (tool)."),
+    row("avatar_rounds", Kind::Histogram, &[], "Generations of one turn; counted when it ends."),
+    row("avatar_hook_runs_total", Kind::Counter, &["hook", "ended"], "Runs of hooks, by how each ended: allow, modify, replace, block, error, timeout, panic, wrong_type."),
+    row("avatar_tool_calls_total", Kind::Counter, &["tool", "result"], "Calls of tools: ok, or why there is no result. A tool that the harness does not have is `unknown`."),
+    row("avatar_segments_blocked_total", Kind::Counter, &["hook"], "Clauses that a hook blocked; the fallback line was said instead."),
     row("avatar_chat_accepted_total", Kind::Counter, &[], "Chat and text completions accepted; one with several choices or prompts is one."),
     row("avatar_chat_in_flight", Kind::Gauge, &[], "Accepted completions that have not ended."),
     row("avatar_chat_total", Kind::Counter, &["outcome"], "Accepted completions that ended, each under exactly one outcome: the worst of its choices'."),
@@ -103,8 +108,8 @@ pub fn metrics_doc() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
          Generated from the table in src/telemetry/table.rs; do not edit.\n\n\
-         `GET /metrics` answers in the Prometheus text format. Label values come from fixed sets: no viewer, room or\n\
-         request text ever becomes one. A summary also has the label `quantile` (0.5, 0.95, 0.99).\n\n\
+         `GET /metrics` answers in the Prometheus text format. Label values come from fixed sets and from names of\n\
+         hooks and tools: no viewer, room or request text ever becomes one. A summary also has the label `quantile` (0.5, 0.95, 0.99).\n\n\
          `avatar_turns_accepted_total = avatar_turns_in_flight + sum(avatar_turns_total)` in every scrape, and the same\n\
          for chat.\n\n\
          | name | kind | labels | meaning |\n| --- | --- | --- | --- |\n",

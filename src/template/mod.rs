@@ -245,6 +245,28 @@ impl ChatTemplate {
         })
     }
 
+    /// Every template's text as it was published.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the template itself tells the model of tools that a conversation has.
+    #[must_use]
+    pub fn takes_tools(&self) -> bool {
+        const NAME: &str = "a_tool_to_be_found";
+        let tool = serde_json::json!({"type": "function", "function": {
+            "name": NAME, "description": "d", "parameters": {"type": "object", "properties": {}},
+        }});
+        let messages = [Message::new("user", "hello")];
+        let rendered = self.render_conversation(&Conversation {
+            messages: &messages,
+            tools: &[tool],
+            variables: None,
+        });
+        rendered.is_ok_and(|prompt| self.tokenizer.decode(&prompt.tokens).contains(NAME))
+    }
+
     /// The tokenizer that prompts are encoded with.
     #[must_use]
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {

@@ -11,8 +11,6 @@ pub(super) struct Answer {
     max_chars: usize,
     clauses: usize,
     chars: usize,
-    /// All that the model wrote.
-    text: String,
     /// A clause did not fit: nothing more is spoken.
     full: bool,
 }
@@ -25,14 +23,12 @@ impl Answer {
             max_chars,
             clauses: 0,
             chars: 0,
-            text: String::new(),
             full: false,
         }
     }
 
     /// Adds what the model wrote.
     pub(super) fn push(&mut self, text: &str) -> Vec<Clause> {
-        self.text.push_str(text);
         let clauses = self.segmenter.push(text);
         self.fit(clauses)
     }
@@ -73,9 +69,9 @@ impl Answer {
         self.clauses == 0
     }
 
-    /// All that the model wrote, spoken or not.
-    pub(super) fn written(&self) -> &str {
-        &self.text
+    /// From here on at most `chars` more characters.
+    pub(super) fn limit_to(&mut self, chars: usize) {
+        self.max_chars = self.max_chars.min(self.chars + chars);
     }
 
     /// The clauses that fit; the first that does not ends the answer.

@@ -68,8 +68,13 @@ impl ScriptedEngine {
 
     /// A model served by this engine, with a plain chat template.
     pub(super) fn served(self: &Arc<Self>) -> ServedModel {
-        let source =
-            "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}";
+        self.served_with(
+            "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}",
+        )
+    }
+
+    /// A model served by this engine, with this chat template.
+    pub(super) fn served_with(self: &Arc<Self>, source: &str) -> ServedModel {
         ServedModel {
             id: "scripted".to_owned(),
             created: 0,

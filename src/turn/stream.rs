@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::event::{Failure, TurnEvent};
+use super::harnesses::HarnessError;
 use crate::engine::SubmitError;
 use crate::template::TemplateError;
 
@@ -67,6 +68,12 @@ pub struct Rejection {
 /// Why a turn or a chat completion was not accepted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RejectionCause {
+    /// There is no such harness, or it cannot be used.
+    #[error("harness: {0}")]
+    Harness(#[from] HarnessError),
+    /// A prompt of the harness cannot be rendered.
+    #[error("prompt: {0}")]
+    Prompt(String),
     /// The chat template refused the conversation or failed.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -80,6 +87,9 @@ impl RejectionCause {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::Harness(HarnessError::Unknown { .. }) => "unknown_harness",
+            Self::Harness(HarnessError::Unusable(_)) => "harness",
+            Self::Prompt(_) => "prompt",
             Self::Template(_) => "template",
             Self::Submit(SubmitError::ContextLength { .. }) => "context_length",
             Self::Submit(SubmitError::Invalid { .. }) => "invalid",
@@ -88,10 +98,11 @@ impl RejectionCause {
         }
     }
 
-    /// What a log may say: a template's message can quote what viewers wrote, the engine's never does.
+    /// What a log may say: a template's message can quote what viewers wrote, the engine's never does. What harness was
+    /// asked for is the caller's text, too.
     pub(super) fn loggable(&self) -> Option<&SubmitError> {
         match self {
-            Self::Template(_) => None,
+            Self::Harness(_) | Self::Prompt(_) | Self::Template(_) => None,
             Self::Submit(error) => Some(error),
         }
     }

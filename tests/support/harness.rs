@@ -1,5 +1,6 @@
 //! A server whose harness lies in a folder of the test's, followed, over our own engine with a scripted model.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,9 +12,10 @@ use compere::engine::paged::fake::{FakeControl, FakeRunner, Script};
 use compere::engine::paged::runner::RunnerLimits;
 use compere::engine::paged::{Config as EngineConfig, PagedEngine};
 use compere::harness::registry::Following;
-use compere::harness::{Calls, Config, HarnessHandle, HarnessRegistry};
+use compere::harness::{Config, HarnessHandle, HarnessRegistry};
 use compere::http::{AdminConfig, Backend, Operations};
 use compere::telemetry::{EngineStats, Metrics};
+use compere::tools::{self, Tools};
 use compere::turn::{self, ServedModel, Turns};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,24 +70,20 @@ impl LiveRoom {
         let template = model::template();
         let engine = Arc::clone(&server.engine) as Arc<dyn Engine>;
         let demands = Box::new(|_: &_| Vec::new());
-        let activator = Activator::new(
-            Arc::clone(&engine),
-            Arc::clone(&template),
-            Calls::Taught,
-            demands,
-        );
-        let starting = HarnessRegistry::start(&config, Arc::new(activator), Arc::clone(&metrics));
-        let registry = server.runtime.block_on(starting).unwrap();
-        let handle = registry.handle();
         let served = ServedModel {
             id: MODEL.to_owned(),
             created: 1_700_000_000,
-            engine,
-            template,
+            engine: Arc::clone(&engine),
+            template: Arc::clone(&template),
         };
+        let calls = turn::calls(&served);
+        let activator = Activator::new(engine, template, calls, demands);
+        let starting = HarnessRegistry::start(&config, Arc::new(activator), Arc::clone(&metrics));
+        let registry = server.runtime.block_on(starting).unwrap();
+        let handle = registry.handle();
         let turns = turns(&served, &handle, &metrics);
         door.manage(Operations {
-            harnesses: handle.clone(),
+            harnesses: Some(handle.clone()),
             log_level: None,
         });
         door.open(Backend {
@@ -198,7 +196,8 @@ fn engine(lines: &[(&str, &str)]) -> (PagedEngine, FakeControl, Arc<EngineStats>
 fn turns(served: &ServedModel, handle: &HarnessHandle, metrics: &Arc<Metrics>) -> Turns {
     Turns::new(
         served.clone(),
-        handle.live(None).unwrap().system_text(),
+        handle.clone(),
+        Tools::new(&tools::Config::default(), BTreeMap::new()).unwrap(),
         turn::Config::default(),
         Arc::clone(metrics),
     )

@@ -6,6 +6,7 @@ pub(crate) mod harness;
 pub(crate) mod model;
 pub(crate) mod paged;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use compere::engine::Engine;
 use compere::http::{Backend, Config, Door, Server};
 use compere::shutdown::{Phase, Shutdown};
 use compere::telemetry::Metrics;
+use compere::tools::{self, Tools};
 use compere::turn::{self, ServedModel, Turns};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -66,7 +68,8 @@ impl<E: Engine + 'static> TestServer<E> {
         };
         let turns = Turns::new(
             model.clone(),
-            "You are a cheerful host.".to_owned(),
+            turn::built_in(Some("You are a cheerful host.")).unwrap(),
+            Tools::new(&tools::Config::default(), BTreeMap::new()).unwrap(),
             turn::Config::default(),
             Arc::clone(metrics),
         );

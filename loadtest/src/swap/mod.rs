@@ -4,6 +4,7 @@
 mod content;
 mod live;
 mod offline;
+mod overhead;
 mod server;
 mod wire;
 
@@ -31,6 +32,7 @@ pub(crate) struct Options {
 /// The figures.
 pub(crate) fn figures(options: &Options) -> Result<Vec<Figure>, Failure> {
     let (reload, lint) = offline::reload_and_lint(&options.model)?;
+    let overhead = overhead::turn_p95_ms(&options.model)?;
     let live = live::measure(options)?;
     Ok(vec![
         Figure::new(
@@ -57,6 +59,7 @@ pub(crate) fn figures(options: &Options) -> Result<Vec<Figure>, Failure> {
             "turns",
             Bound::AtMost(0.0),
         ),
+        Figure::new("turn_overhead_p95_ms", overhead, "ms", Bound::AtMost(2.0)),
         Figure::new("lint_1000_skills_s", lint, "s", Bound::AtMost(1.0)),
     ])
 }

@@ -52,9 +52,9 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("it has an output")?);
-        let address = address(&mut lines)?;
+        let address = told(&mut lines)?;
         // The line after the first says it the same way.
-        let admin = address(&mut lines)?;
+        let admin = told(&mut lines)?;
         Ok(Self {
             child,
             folder,
@@ -78,7 +78,8 @@ impl Server {
     }
 }
 
-fn address(lines: &mut BufReader<ChildStdout>) -> Result<SocketAddr, Failure> {
+/// The address that the next line tells.
+fn told(lines: &mut BufReader<ChildStdout>) -> Result<SocketAddr, Failure> {
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let (_, rest) = line

@@ -41,7 +41,9 @@ pub struct Live {
 pub type Snapshot = Arc<Live>;
 
 impl Live {
-    pub(super) fn new(harness: Arc<Harness>, warm: Option<Warm>) -> Self {
+    /// A harness in use, and what is kept warm for it.
+    #[must_use]
+    pub fn new(harness: Arc<Harness>, warm: Option<Warm>) -> Self {
         Self {
             harness,
             _warm: warm,

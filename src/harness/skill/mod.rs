@@ -17,6 +17,7 @@ use serde_json::Value;
 pub use trigger::Triggers;
 
 pub(super) use read::read_all;
+pub(super) use trigger::{fold, holds};
 
 /// One skill.
 #[derive(Clone, Debug)]

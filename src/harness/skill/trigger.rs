@@ -77,7 +77,8 @@ impl Triggers {
     }
 }
 
-fn fold(text: &str) -> String {
+/// Case and width of letters aside.
+pub(in crate::harness) fn fold(text: &str) -> String {
     text.trim().nfkc().collect::<String>().to_lowercase()
 }
 
@@ -112,7 +113,7 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 /// Whether `text` holds `word`: as a whole word in scripts that put spaces between words, anywhere in others.
-fn holds(text: &str, word: &str) -> bool {
+pub(in crate::harness) fn holds(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);
         !joined(before.chars().next_back(), word.chars().next())

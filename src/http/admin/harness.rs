@@ -7,7 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use serde_json::{Value, json};
 
-use super::{operations, refused, view};
+use super::{harnesses, refused, view};
 use crate::harness::registry::{Reload, Status};
 use crate::harness::{HarnessHandle, Version};
 use crate::http::error::{ApiError, Code};
@@ -28,7 +28,7 @@ type Name = Result<Path<String>, PathRejection>;
 
 /// Every harness in short.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
-    let harnesses = &operations(&shared)?.harnesses;
+    let harnesses = harnesses(&shared)?;
     let mut all = Vec::new();
     for name in harnesses.names() {
         let Status {
@@ -127,7 +127,7 @@ pub(super) async fn rollback(
 pub(super) fn named(shared: &Shared, name: Name) -> Result<(&HarnessHandle, String), ApiError> {
     // What is no UTF-8 names no harness.
     let name = name.map_or("\u{fffd}".to_owned(), |Path(name)| name);
-    let harnesses = &operations(shared)?.harnesses;
+    let harnesses = harnesses(shared)?;
     harnesses.status(Some(&name)).map_err(refused)?;
     Ok((harnesses, name))
 }

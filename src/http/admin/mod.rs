@@ -3,6 +3,7 @@
 mod config;
 mod harness;
 mod level;
+mod trial;
 mod view;
 
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub use config::AdminConfig;
 /// What operators work on.
 #[derive(Clone, Debug)]
 pub struct Operations {
-    /// Every harness.
-    pub harnesses: HarnessHandle,
+    /// Every harness that is followed; `None` where none is.
+    pub harnesses: Option<HarnessHandle>,
     /// The log's level, where this process may change it.
     pub log_level: Option<LogLevel>,
 }
@@ -39,6 +40,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/admin/harness/{name}/reload", post(harness::reload))
         .route("/admin/harness/{name}/promote", post(harness::promote))
         .route("/admin/harness/{name}/rollback", post(harness::rollback))
+        .route("/admin/harness/{name}/try", post(trial::run))
         .route("/admin/log-level", get(level::show).post(level::set))
         .fallback(not_found)
         .method_not_allowed_fallback(other_method)
@@ -56,14 +58,20 @@ fn operations(shared: &Shared) -> Result<&Operations, ApiError> {
     shared.operations.get().ok_or_else(loading)
 }
 
+/// Every harness that is followed.
+fn harnesses(shared: &Shared) -> Result<&HarnessHandle, ApiError> {
+    let none = || ApiError::new(Code::NotFound, "this server follows no folder of harnesses");
+    operations(shared)?.harnesses.as_ref().ok_or_else(none)
+}
+
 /// Why a harness or version cannot be had.
 fn refused(error: ResolveError) -> ApiError {
     let code = match &error {
-        ResolveError::UnknownHarness(_) => Code::HarnessNotFound,
-        ResolveError::UnknownLabel { .. }
+        ResolveError::UnknownHarness(_)
+        | ResolveError::UnknownLabel { .. }
         | ResolveError::Store(
             StoreError::Unknown(_) | StoreError::NotALabel(_) | StoreError::NoEarlier,
-        ) => Code::VersionNotFound,
+        ) => Code::HarnessNotFound,
         ResolveError::Unusable { .. } | ResolveError::Activation { .. } => Code::HarnessRejected,
         ResolveError::Store(_) => Code::Internal,
     };

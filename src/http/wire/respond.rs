@@ -10,7 +10,8 @@ use crate::engine::Priority;
 use crate::http::error::{ApiError, Code};
 use crate::http::fields::{Fields, wrong_type};
 use crate::turn::{
-    Comment, Completion, Config, Context, Failure, Segment, TurnEvent, TurnFinish, TurnRequest,
+    Action, Comment, Completion, Config, Context, Failure, HarnessChoice, Segment, Showable,
+    TurnEvent, TurnFinish, TurnRequest,
 };
 
 /// Accepted `deadline_ms`.
@@ -23,6 +24,8 @@ const MAX_COMMENT: usize = 2000;
 const MAX_NAME: usize = 128;
 /// Most promotions of one request.
 const MAX_PROMOTIONS: usize = 64;
+/// Most names of `output.emotions` and of `output.actions`.
+const MAX_SHOWABLE: usize = 64;
 /// Accepted `policy.max_chars`.
 const MAX_CHARS: std::ops::RangeInclusive<i64> = 1..=10_000;
 
@@ -47,6 +50,9 @@ impl RespondCall {
         let comments = comments(&mut root)?;
         let context = context(root.object("context")?)?;
         let policy = Policy::read(root.object("policy")?, config)?;
+        let harness = harness(root.object("harness")?)?;
+        let output = output(root.object("output")?)?;
+        let debug = root.flag("debug")?.unwrap_or(false);
         unimplemented_yet(&mut root)?;
         root.finish()?;
         let request = TurnRequest {
@@ -57,6 +63,10 @@ impl RespondCall {
             priority: policy.priority,
             max_chars: policy.max_chars,
             language: policy.language,
+            harness,
+            output,
+            debug,
+            ..TurnRequest::default()
         };
         Ok(Self { stream, request })
     }
@@ -65,16 +75,57 @@ impl RespondCall {
 /// Members of the contract that nothing implements: their defaults pass, anything else is refused by name.
 fn unimplemented_yet(root: &mut Fields) -> Result<(), ApiError> {
     root.only("request_id", &[])?;
-    root.only("debug", &[json!(false)])?;
-    root.only("harness", &[])?;
     let mut trigger = root.object("trigger")?;
     trigger.only("type", &[json!("comments")])?;
     trigger.only("reason", &[json!("")])?;
-    trigger.finish()?;
-    let mut output = root.object("output")?;
-    output.only("emotions", &[json!([])])?;
-    output.only("actions", &[json!([])])?;
-    output.finish()
+    trigger.finish()
+}
+
+/// Which harness speaks: a label or a version of it, not both.
+fn harness(mut fields: Fields) -> Result<HarnessChoice, ApiError> {
+    let name = name(&mut fields, "name")?;
+    let label = self::name(&mut fields, "label")?;
+    let version = fields.string("version")?;
+    if let Some(version) = &version {
+        let hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+        if version.len() != 64 || !version.chars().all(hex) {
+            return Err(fields.invalid("version", "must be 64 lower-case hex digits"));
+        }
+        if label.is_some() {
+            return Err(fields.invalid("version", "must not be given beside label"));
+        }
+    }
+    fields.finish()?;
+    Ok(HarnessChoice::new(name, version.or(label)))
+}
+
+/// What the front end can show.
+fn output(mut fields: Fields) -> Result<Showable, ApiError> {
+    let mut names = |field: &str| -> Result<Vec<String>, ApiError> {
+        let items = fields.list(field, MAX_SHOWABLE)?.into_iter();
+        items
+            .map(|(path, item)| match item {
+                Value::String(name) if is_tag(&name) => Ok(name),
+                Value::String(_) => Err(ApiError::invalid(
+                    path,
+                    "must be 1 to 64 letters, digits, _ and -",
+                )),
+                other => Err(wrong_type(path, "a string", &other)),
+            })
+            .collect()
+    };
+    let showable = Showable {
+        emotions: names("emotions")?,
+        actions: names("actions")?,
+    };
+    fields.finish()?;
+    Ok(showable)
+}
+
+/// A name that answers may write as `[name]`.
+fn is_tag(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    (1..=64).contains(&name.chars().count()) && name.chars().all(fits)
 }
 
 fn comments(root: &mut Fields) -> Result<Vec<Comment>, ApiError> {
@@ -204,20 +255,41 @@ pub(in crate::http) fn event(event: &TurnEvent) -> (&'static str, Value) {
             response_id,
             model,
             queue_ms,
+            harness,
             comment_ids,
+            dropped,
         } => (
             "response.started",
             json!({
                 "response_id": response_id,
+                "harness": {"name": harness.name, "version": harness.version, "label": harness.label},
                 "model": model,
                 "queue_ms": queue_ms,
                 "comment_ids": comment_ids,
+                "dropped": dropped
+                    .iter()
+                    .map(|one| json!({"comment_id": one.comment_id, "reason": one.reason}))
+                    .collect::<Vec<_>>(),
             }),
         ),
+        TurnEvent::SkillActivated { name } => ("skill.activated", json!({"name": name})),
+        TurnEvent::ToolFinished { name, ms, ok } => {
+            ("tool.finished", json!({"name": name, "ms": ms, "ok": ok}))
+        }
+        TurnEvent::Action(one) => ("action", action(one)),
         TurnEvent::Segment(part) => ("segment", segment(part)),
         TurnEvent::Completed(completion) => ("response.completed", completed(completion)),
         TurnEvent::Failed(failure) => ("response.failed", failed(failure)),
     }
+}
+
+fn action(action: &Action) -> Value {
+    json!({
+        "seq": action.seq,
+        "at_segment": action.at_segment,
+        "type": action.kind,
+        "args": action.args,
+    })
 }
 
 fn segment(segment: &Segment) -> Value {
@@ -226,6 +298,8 @@ fn segment(segment: &Segment) -> Value {
         "text": segment.text,
         "tts_text": segment.tts_text,
         "reply_to": segment.reply_to,
+        "emotion": segment.emotion,
+        "gesture": segment.gesture,
         "pause_ms": segment.pause_ms,
     })
 }
@@ -235,6 +309,7 @@ fn completed(completion: &Completion) -> Value {
         TurnFinish::Stop => "stop",
         TurnFinish::Length => "length",
         TurnFinish::Deadline => "deadline",
+        TurnFinish::Blocked => "blocked",
         TurnFinish::Cancelled => "cancelled",
     };
     json!({
@@ -251,6 +326,7 @@ fn completed(completion: &Completion) -> Value {
             "total_ms": completion.timings.total_ms,
             "rounds": completion.timings.rounds,
         },
+        "harness_version": completion.harness_version,
     })
 }
 
@@ -268,16 +344,24 @@ fn failed(failure: &Failure) -> Value {
 pub(in crate::http) struct Buffered {
     members: serde_json::Map<String, Value>,
     segments: Vec<Value>,
+    actions: Vec<Value>,
+    /// Activated skills and finished tools, in order; only where they were asked for.
+    debug: Vec<Value>,
     failure: Option<Failure>,
 }
 
 impl Buffered {
     /// Adds the next event.
     pub(in crate::http) fn push(&mut self, next: TurnEvent) {
-        let (_, data) = event(&next);
+        let (name, mut data) = event(&next);
         match next {
             TurnEvent::Started { .. } => self.set("started", data),
             TurnEvent::Segment(_) => self.segments.push(data),
+            TurnEvent::Action(_) => self.actions.push(data),
+            TurnEvent::SkillActivated { .. } | TurnEvent::ToolFinished { .. } => {
+                data["event"] = json!(name);
+                self.debug.push(data);
+            }
             TurnEvent::Completed(_) => self.set("completed", data),
             TurnEvent::Failed(failure) => {
                 self.set("failed", data);
@@ -294,6 +378,10 @@ impl Buffered {
     pub(in crate::http) fn finish(mut self, response_id: &str) -> Result<Value, ApiError> {
         self.set("response_id", json!(response_id));
         self.set("segments", Value::Array(self.segments.clone()));
+        self.set("actions", Value::Array(self.actions.clone()));
+        if !self.debug.is_empty() {
+            self.set("debug", Value::Array(self.debug.clone()));
+        }
         let Some(failure) = self.failure else {
             return Ok(Value::Object(self.members));
         };

@@ -73,13 +73,9 @@ fn every_supported_member_reaches_the_turn() {
 fn what_is_not_implemented_is_refused_by_name() {
     for (members, param) in [
         (json!({"request_id": "k"}), "request_id"),
-        (json!({"harness": {"name": "live"}}), "harness"),
-        (json!({"debug": true}), "debug"),
+        (json!({"harness": {"nam": "live"}}), "harness.nam"),
+        (json!({"output": {"voices": []}}), "output.voices"),
         (json!({"trigger": {"type": "idle"}}), "trigger.type"),
-        (
-            json!({"output": {"emotions": ["happy"]}}),
-            "output.emotions",
-        ),
         (json!({"policy": {"supersede": "all"}}), "policy.supersede"),
         (json!({"policy": {"merge": true}}), "policy.merge"),
         (
@@ -102,6 +98,39 @@ fn what_is_not_implemented_is_refused_by_name() {
         (json!({"session_id": "s"}), "session_id"),
     ] {
         refused(with(members), Code::UnsupportedParameter, param);
+    }
+}
+
+#[test]
+fn harness_output_and_debugging_are_read() {
+    let version = "0".repeat(64);
+    let call = with(json!({
+        "harness": {"name": "shop", "version": version}, "debug": true,
+        "output": {"emotions": ["happy", "高兴"], "actions": ["show_product"]},
+    }))
+    .unwrap();
+    let harness = &call.request.harness;
+    assert_eq!(harness.name.as_deref(), Some("shop"));
+    assert_eq!(harness.which.as_deref(), Some(version.as_str()));
+    assert_eq!(call.request.output.emotions, ["happy", "高兴"]);
+    assert_eq!(call.request.output.actions, ["show_product"]);
+    assert!(call.request.debug);
+    for (members, param) in [
+        (
+            json!({"harness": {"label": "a", "version": version}}),
+            "harness.version",
+        ),
+        (json!({"harness": {"version": "abc"}}), "harness.version"),
+        (json!({"harness": {"name": ""}}), "harness.name"),
+        (json!({"harness": "shop"}), "harness"),
+        (
+            json!({"output": {"emotions": ["a b"]}}),
+            "output.emotions[0]",
+        ),
+        (json!({"output": {"actions": [1]}}), "output.actions[0]"),
+        (json!({"debug": "yes"}), "debug"),
+    ] {
+        refused(with(members), Code::InvalidParameter, param);
     }
 }
 

@@ -84,7 +84,8 @@ fn the_default_model_agrees_with_a_plain_decoder() {
         let mut all = cosines(&path, &tokens, inputs);
         assert!(all.iter().all(|&cosine| cosine > 0.99), "{all:?}");
         all.sort_by(f64::total_cmp);
-        assert!(all[tokens.len() / 2] > 0.999, "{all:?}");
+        // The int8 inputs of this model's products cost about so much.
+        assert!(all[tokens.len() / 2] > 0.998, "{all:?}");
     }
 }
 

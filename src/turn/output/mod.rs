@@ -71,6 +71,19 @@ pub enum OutputError {
     },
 }
 
+impl OutputError {
+    /// Which it is, without what was there.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::UnclosedReasoning => "unclosed_reasoning",
+            Self::UnopenedReasoning => "unopened_reasoning",
+            Self::HalfCall { .. } => "half_call",
+            Self::MalformedCall { .. } => "malformed_call",
+        }
+    }
+}
+
 /// The state between two pieces of text.
 #[derive(Debug)]
 pub struct Output {
