@@ -12,7 +12,7 @@ const NEW: &str = "There are nine jackets left.";
 
 /// What the model says under the first skill, long enough that a harness goes live meanwhile.
 fn long_answer() -> String {
-    "Three jackets are left in the shop, and that is all. ".repeat(12)
+    "Three jackets are left in the shop, and that is all. ".repeat(8)
 }
 
 fn room() -> LiveRoom {
@@ -308,8 +308,15 @@ fn a_skill_folder_that_is_made_again_is_followed() {
 #[test]
 fn operators_are_answered_in_a_drain_and_the_process_ends() {
     let mut room = room();
+    room.control.close();
+    let mut client = room.server.client();
+    client.post("/v1/avatar/respond", &question().to_string());
+    until("a turn runs", || {
+        room.server.metric("avatar_turns_in_flight") == 1.0
+    });
     room.server.shutdown.request();
     assert_eq!(room.status()["name"], "live-room");
     room.control.open();
+    assert!(said(client.events()).0.contains("Three"));
     room.server.stopped();
 }

@@ -57,7 +57,10 @@ impl LiveRoom {
         adjust(&mut config);
         let room = config.directory.join("live-room");
         for (path, text) in [
-            ("harness.toml", "language = \"en\"\n"),
+            (
+                "harness.toml",
+                "language = \"en\"\n[budgets]\nmax_tokens = 1000\n",
+            ),
             ("prompts/persona.txt", "You are a cheerful host.\n"),
         ] {
             put(&room.join(path), text);

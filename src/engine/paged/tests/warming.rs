@@ -100,6 +100,7 @@ fn streams_run_on_while_a_prefix_is_warmed() {
     let mut rig = Rig::new(limits(400, 4), &config());
     let mut stream = rig.submit(request("question", 900));
     rig.step();
+    assert_eq!(stream.read(), 1);
     let mut ready = warm(&rig, &long());
     rig.control.record();
     while ready.reason().is_none() {
