@@ -23,10 +23,10 @@ pub struct Config {
     pub engine: crate::engine::paged::Config,
     /// Where harnesses lie, and how changes go live.
     pub harness: crate::harness::Config,
-    /// Avatar answers.
-    pub turn: crate::turn::Config,
     /// What tools may reach.
     pub tools: crate::tools::Config,
+    /// Avatar answers.
+    pub turn: crate::turn::Config,
     /// Listener and limits.
     pub http: crate::http::Config,
     /// The operators' listener.

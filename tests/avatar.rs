@@ -277,3 +277,33 @@ fn many_turns_at_once_never_mix() {
     }
     assert_conserved(&server, 40);
 }
+
+#[test]
+fn a_harness_that_is_not_there_is_refused_by_name_and_never_another_one_speaks() {
+    let server = TestServer::start();
+    let version = "0".repeat(64);
+    for (harness, param) in [
+        (json!({"name": "nobody"}), "harness.name"),
+        (json!({"label": "canary"}), "harness.label"),
+        (json!({"version": version}), "harness.version"),
+    ] {
+        let mut asked = body(false);
+        asked["harness"] = harness;
+        let refused = server.post(RESPOND, asked);
+        assert_eq!(refused.status(), 404, "{}", refused.body);
+        let refused = refused.json();
+        assert_eq!(refused["error"]["code"], "harness_not_found");
+        assert_eq!(refused["error"]["param"], param);
+        assert!(refused["fallback"]["tts_text"].is_string());
+    }
+    let mut asked = body(false);
+    asked["harness"] = json!({"name": "live-room", "label": "production"});
+    let answer = server.post(RESPOND, asked).json();
+    let started = &answer["started"]["harness"];
+    assert_eq!(
+        (&started["name"], &started["label"]),
+        (&json!("live-room"), &json!("production"))
+    );
+    assert_eq!(started["version"], answer["completed"]["harness_version"]);
+    assert_conserved(&server, 1);
+}

@@ -34,7 +34,8 @@ fn sent(paged: &PagedServer, path: &str, body: &Value) -> Client {
 /// Asserts that generation stopped long before its end and that nothing is left.
 fn assert_stopped(paged: &PagedServer, before: u64) {
     paged.step_until("everything is freed", |stats| {
-        load(&stats.requests_running) + load(&stats.kv_blocks_used) == 0
+        let sequences = load(&stats.requests_running) + load(&stats.requests_waiting);
+        sequences + load(&stats.kv_blocks_used) == 0
     });
     paged.assert_all_freed();
     let generated = load(&paged.stats.generation_tokens) - before;
