@@ -17,7 +17,7 @@ export COMPERE_TEST_MODEL := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 SAMPLE ?= Is it waterproof?
 SCENARIO ?= loadtest/scenarios/avatar.toml
 
-.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler bench-answers bench-peers load peers
+.PHONY: help deps crates venv model run chat test fmt lint docs unit loom miri bench bench-types bench-scheduler bench-answers bench-harness bench-peers load peers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -71,6 +71,11 @@ miri: ## (minutes) look for undefined behaviour in the kernels' portable paths a
 
 bench-scheduler: ## measure what the engine takes between forward passes
 	@$(CARGO) run $(LOCKED) --quiet --release -p compere-loadtest -- scheduler
+
+bench-harness: model ## (minutes) measure what changing a harness costs while viewers are answered
+	@$(CARGO) build $(LOCKED) --quiet --release --workspace
+	@"$(CARGO_TARGET_DIR)/release/compere-loadtest" harness --server "$(CARGO_TARGET_DIR)/release/compere" \
+	    --model "$$($(CARGO_TARGET_DIR)/release/compere model fetch)"
 
 bench: model peers ## measure beside llama.cpp and print the figures
 	@$(CARGO) build $(LOCKED) --quiet --release --workspace

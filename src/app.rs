@@ -1,6 +1,7 @@
 //! The composition root: builds every part from the configuration and owns what runs in the background.
 
-use std::fs;
+mod live;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,19 +12,18 @@ use tokio::sync::oneshot;
 
 use crate::config::{self, Config};
 use crate::engine::paged::{PagedEngine, StartError};
-use crate::engine::{SubmitError, TokenEvent};
 use crate::harness::registry::{HarnessRegistry, StartError as HarnessError};
-use crate::harness::{Harness, Warm};
-use crate::http::{Backend, Server, ServerError};
+use crate::http::{Backend, Door, Operations, Server, ServerError};
 use crate::model::fetch::{self, FetchError};
 use crate::model::spec::{self, Located, Manifest, ManifestError};
 use crate::model::{self, LoadOptions, LoadedModel, ModelError};
 use crate::shutdown::{Phase, Shutdown};
+use crate::telemetry::logging::LogLevel;
 use crate::telemetry::{EngineStats, Metrics};
 use crate::template::{ChatTemplate, TemplateError};
 use crate::tokenizer::{Tokenizer, TokenizerError};
 use crate::tools::{SetupError, Tools};
-use crate::turn::{self, Harnesses, RejectionCause, ServedModel, Turns};
+use crate::turn::{self, ServedModel, Turns};
 
 /// Why the program does not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -79,20 +79,12 @@ pub enum AppError {
     /// The settings of turns cannot be used.
     #[error("turn.{0}")]
     Turn(#[from] turn::ConfigError),
+    /// The settings of harnesses cannot be used.
+    #[error("harness.{0}")]
+    HarnessConfig(#[from] crate::harness::config::ConfigError),
     /// The listener cannot start.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The context is too small for what every prompt begins with.
-    #[error(
-        "model.max_context: every turn's prompt begins with {prompt} tokens, and a sequence may have {limit}; \
-         raise it, or model.kv_cache_mb where that is what bounds it"
-    )]
-    Context {
-        /// Tokens of that beginning.
-        prompt: usize,
-        /// Most tokens of a sequence.
-        limit: usize,
-    },
     /// The model failed on its first prompt.
     #[error("the model failed to warm up: {0}")]
     WarmUp(String),
@@ -103,6 +95,8 @@ pub enum AppError {
 pub struct Ready {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens for operators.
+    pub admin: Option<SocketAddr>,
     /// The model that answers.
     pub model: String,
     /// From opening the model file to weights ready.
@@ -185,21 +179,22 @@ pub fn speaker(config: &Config, stats: Arc<EngineStats>) -> Result<Speaker, AppE
     })
 }
 
-/// Serves until `shutdown` has run its course. Health checks are answered while the model loads.
+/// Serves until `shutdown` has run its course. Health checks are answered while the model loads. `log_level` is what
+/// operators change the log with.
 ///
 /// # Errors
 /// What cannot be started is named; nothing keeps running.
 pub async fn serve(
     config: Config,
     shutdown: Shutdown,
+    log_level: Option<LogLevel>,
     ready: oneshot::Sender<Ready>,
 ) -> Result<(), AppError> {
     let start = Instant::now();
     config.turn.validate()?;
+    config.harness.validate()?;
     let tools = Tools::new(&config.tools, config::secrets(&config.tools.secrets))?;
     let metrics = Arc::new(Metrics::new());
-    let (harnesses, registry) = harnesses(&config, &metrics).await?;
-    let stats = Arc::new(EngineStats::default());
     let server = Server::bind(
         config.http.clone(),
         config.turn.clone(),
@@ -207,48 +202,32 @@ pub async fn serve(
         Arc::clone(&metrics),
     )
     .await?;
-    let (address, door) = (server.address(), server.door());
+    let door = server.door();
+    let operators = door.admin(&config.admin).await?;
+    let (address, admin) = (server.address(), operators.as_ref().map(Server::address));
     let serving = tokio::spawn(server.run());
+    let operating = operators.map(|operators| tokio::spawn(operators.run()));
 
-    let loading = tokio::task::spawn_blocking({
-        let (config, stats) = (config.clone(), Arc::clone(&stats));
-        move || speaker(&config, stats)
-    });
-    let started = async {
-        let speaker = loading
-            .await
-            .map_err(|error| AppError::WarmUp(error.to_string()))??;
-        let turns = Turns::new(
-            speaker.model.clone(),
-            harnesses,
-            tools,
-            config.turn.clone(),
-            Arc::clone(&metrics),
-        );
-        warm_up(&turns).await?;
-        metrics
-            .watch_engine(stats)
-            .map_err(|error| AppError::WarmUp(error.to_string()))?;
-        Ok::<_, AppError>((speaker, turns))
-    };
-    let (speaker, turns) = match started.await {
-        Ok(parts) => parts,
+    let Started {
+        speaker,
+        turns,
+        registry,
+    } = match start_all(&config, tools, metrics).await {
+        Ok(started) => started,
         Err(error) => {
             shutdown.advance(Phase::Stopped);
             return Err(error);
         }
     };
-    let _following = registry.as_ref().map(HarnessRegistry::follow);
+    let following = registry.as_ref().map(HarnessRegistry::follow);
     let (model, load_seconds) = (speaker.model.id.clone(), speaker.load_seconds);
-    door.open(Backend {
-        model: speaker.model,
-        turns,
-    });
-    tracing::info!(%address, model, load_seconds, "ready");
+    open(&door, &speaker, turns, registry.as_ref(), log_level);
+    tracing::info!(%address, admin = admin.map(tracing::field::display), model, load_seconds, "ready");
     let ready_seconds = start.elapsed().as_secs_f64();
     // Nobody listens where nobody wants to know.
     let _ = ready.send(Ready {
         address,
+        admin,
         model,
         load_seconds,
         ready_seconds,
@@ -256,11 +235,75 @@ pub async fn serve(
 
     if let Err(error) = serving.await {
         tracing::error!(%error, "the server ended early");
+        shutdown.advance(Phase::Stopped);
+    }
+    drop(following);
+    if let Some(operating) = operating {
+        // It has ended by now, but for answers on their way.
+        let _ = operating.await;
     }
     let engine = speaker.engine;
     // Joins a thread that finishes its step first.
     let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     Ok(())
+}
+
+/// Everything that answers.
+struct Started {
+    speaker: Speaker,
+    turns: Turns,
+    registry: Option<HarnessRegistry>,
+}
+
+/// Loads the model, then the harnesses, each warm before anybody is let in.
+async fn start_all(
+    config: &Config,
+    tools: Tools,
+    metrics: Arc<Metrics>,
+) -> Result<Started, AppError> {
+    let stats = Arc::new(EngineStats::default());
+    let loading = tokio::task::spawn_blocking({
+        let (config, stats) = (config.clone(), Arc::clone(&stats));
+        move || speaker(&config, stats)
+    });
+    let speaker = loading
+        .await
+        .map_err(|error| AppError::WarmUp(error.to_string()))??;
+    let (harnesses, registry) =
+        live::start(config, &speaker.model, &tools, Arc::clone(&metrics)).await?;
+    let turns = Turns::new(
+        speaker.model.clone(),
+        harnesses,
+        tools,
+        config.turn.clone(),
+        Arc::clone(&metrics),
+    );
+    metrics
+        .watch_engine(stats)
+        .map_err(|error| AppError::WarmUp(error.to_string()))?;
+    Ok(Started {
+        speaker,
+        turns,
+        registry,
+    })
+}
+
+/// Lets viewers and operators in.
+fn open(
+    door: &Door,
+    speaker: &Speaker,
+    turns: Turns,
+    registry: Option<&HarnessRegistry>,
+    log_level: Option<LogLevel>,
+) {
+    door.manage(Operations {
+        harnesses: registry.map(HarnessRegistry::handle),
+        log_level,
+    });
+    door.open(Backend {
+        model: speaker.model.clone(),
+        turns,
+    });
 }
 
 /// Where the model's file is, and its manifest where it has one.
@@ -293,53 +336,4 @@ fn report(model: &str, progress: &fetch::Progress<'_>) {
         fetch::Progress::Fetching { from } => tracing::info!(model, from, "fetching"),
         fetch::Progress::Bytes { .. } => {}
     }
-}
-
-/// The harnesses of the configured folder; the shipped live room where there is no folder, or a persona of one's own.
-async fn harnesses(
-    config: &Config,
-    metrics: &Arc<Metrics>,
-) -> Result<(Harnesses, Option<HarnessRegistry>), AppError> {
-    let settings = &config.harness;
-    let own = persona(config)?;
-    if own.is_some() || !settings.directory.is_dir() {
-        let harness = turn::built_in(own.as_deref()).map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            AppError::BadPersona(problems.join("; "))
-        })?;
-        return Ok((harness.into(), None));
-    }
-    let activate = |_: Arc<Harness>| async { Ok::<Warm, String>(Box::new(())) };
-    let registry =
-        HarnessRegistry::start(settings, Arc::new(activate), Arc::clone(metrics)).await?;
-    Ok((registry.handle().into(), Some(registry)))
-}
-
-fn persona(config: &Config) -> Result<Option<String>, AppError> {
-    let Some(path) = &config.harness.persona else {
-        return Ok(None);
-    };
-    let text = fs::read_to_string(path).map_err(|source| AppError::Persona {
-        path: path.clone(),
-        source,
-    })?;
-    Ok(Some(text))
-}
-
-/// Computes and keeps what every turn's prompt begins with, so that the first viewer waits no longer than the next.
-async fn warm_up(turns: &Turns) -> Result<(), AppError> {
-    let mut pinned = turns.warm().map_err(|error| match error {
-        RejectionCause::Submit(SubmitError::ContextLength { prompt, limit, .. }) => {
-            AppError::Context { prompt, limit }
-        }
-        other => AppError::WarmUp(other.to_string()),
-    })?;
-    while let Some(event) = pinned.next().await {
-        if let TokenEvent::Finished(finish) = event
-            && let crate::engine::FinishReason::Error(reason) = finish.reason
-        {
-            return Err(AppError::WarmUp(reason));
-        }
-    }
-    Ok(())
 }

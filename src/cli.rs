@@ -161,6 +161,17 @@ pub enum HarnessCommand {
         #[arg(long, value_name = "NAME", default_value = "command line")]
         who: String,
     },
+    /// Ask one comment of a kept version and of the live one, and print both answers, prompts' tokens and times.
+    Try {
+        /// What a viewer would write.
+        comment: String,
+        /// A version, its first digits, or a label.
+        #[arg(long, value_name = "VERSION", default_value = "latest")]
+        version: String,
+        /// Which harness.
+        #[command(flatten)]
+        place: StoreArgs,
+    },
 }
 
 /// Which harness's kept states are meant.

@@ -29,6 +29,8 @@ pub struct Config {
     pub turn: crate::turn::Config,
     /// Listener and limits.
     pub http: crate::http::Config,
+    /// The operators' listener.
+    pub admin: crate::http::AdminConfig,
     /// Logs.
     pub telemetry: crate::telemetry::Config,
 }

@@ -10,6 +10,7 @@
 //! | [`config`] | the sum of the parts' `Config`s; the only reader of the environment |
 //! | [`http`] | the only user of axum: routes, wire types, errors |
 //! | [`harness`] | the registry of what operators change on air: skills, hooks, tools, prompts |
+//! | [`activate`] | makes a loaded harness live: checked, measured, its prefix warm and pinned |
 //! | [`turn`] | one conversational turn: prompt, generation, speakable segments, outcome |
 //! | [`tools`] | what runs the tools of a round: HTTP endpoints, MCP servers, the catalog |
 //! | [`template`] | the model's chat template, rendered to sections that keep content apart from markup |
@@ -43,6 +44,7 @@
 //! 10. Decode is never starved: a running stream's gap between tokens is bounded by one step with a full prefill chunk.
 #![forbid(unsafe_code)]
 
+pub mod activate;
 pub mod app;
 pub mod cli;
 pub mod commands;

@@ -2,7 +2,9 @@
 
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -10,10 +12,10 @@ use crate::model_file;
 use crate::support::client::{Client, Response};
 
 /// A server process of this test; it ends with it.
-struct Program {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    address: SocketAddr,
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) lines: Lines<BufReader<ChildStdout>>,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Program {
@@ -24,14 +26,29 @@ impl Drop for Program {
     }
 }
 
-fn compere() -> Command {
+/// The program, whose states are nobody else's.
+pub(crate) fn compere() -> Command {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let state = format!(
+        "state-{}-{}",
+        std::process::id(),
+        STARTED.fetch_add(1, Ordering::Relaxed)
+    );
     let mut command = Command::new(env!("CARGO_BIN_EXE_compere"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env(
+        "COMPERE_HARNESS__STATE",
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(state),
+    );
     command
 }
 
 fn serve(args: &[&str]) -> Program {
-    let mut child = compere()
+    started(&mut compere(), args)
+}
+
+/// Serves the real model on a port of its own, once it is ready.
+pub(crate) fn started(command: &mut Command, args: &[&str]) -> Program {
+    let mut child = command
         .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1"])
         .args(["--model".as_ref(), model_file::path().as_os_str()])
         .args(args)
@@ -59,7 +76,7 @@ fn serve(args: &[&str]) -> Program {
     }
 }
 
-fn post(address: SocketAddr, path: &str, body: &Value) -> Response {
+pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Response {
     let mut client = Client::connect(address);
     client.post(path, &body.to_string());
     client.response()
@@ -85,7 +102,7 @@ fn run(args: &[&str]) -> Output {
 }
 
 #[cfg(unix)]
-fn terminate(child: &Child) {
+pub(crate) fn terminate(child: &Child) {
     let status = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status()

@@ -23,8 +23,12 @@ mod harnesses;
 mod http;
 /// What bodies may hold.
 mod json;
+/// Operators beside the program on the real model: edits, secrets, a trial.
+mod operators;
 /// The program on the real model: command line, signals, exit codes.
 mod program;
+/// Changes of a harness while the server answers.
+mod reload;
 /// The official OpenAI client against a real server.
 mod sdk;
 /// The way down: refuse, finish, end, close.

@@ -23,12 +23,14 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "telemetry",
             "template",
             "tokenizer",
+            "tools",
             "turn",
         ],
     ),
     (
         "app",
         &[
+            "activate",
             "config",
             "engine",
             "harness",

@@ -15,6 +15,7 @@ mod report;
 mod run;
 mod scheduler;
 mod servers;
+mod swap;
 mod types;
 
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ enum Command {
     },
     /// How many of sixty viewers' questions are answered rightly with a harness; fails below --least.
     Answers(AnswersArgs),
+    /// What changing a harness costs while viewers are answered; fails when a bound is missed.
+    Harness(HarnessArgs),
     /// Speed of each weight type beside Q4_1, and its logits beside those of the same numbers in f32.
     Types(TypesArgs),
 }
@@ -110,6 +113,28 @@ struct AnswersArgs {
 }
 
 #[derive(Args)]
+struct HarnessArgs {
+    /// The compere program.
+    #[arg(long)]
+    server: PathBuf,
+    /// GGUF file that it serves.
+    #[arg(long)]
+    model: PathBuf,
+    /// Compute threads of the server.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Swaps with answers on either side of each.
+    #[arg(long, default_value_t = 20)]
+    swaps: usize,
+    /// Answers on either side of all those swaps.
+    #[arg(long, default_value_t = 200)]
+    answers: usize,
+    /// Swaps under load.
+    #[arg(long, default_value_t = 200)]
+    load_swaps: usize,
+}
+
+#[derive(Args)]
 struct TypesArgs {
     /// GGUF file whose logits are compared, the default model.
     #[arg(long)]
@@ -143,6 +168,15 @@ fn main() -> ExitCode {
             questions: args.questions,
             plain: args.plain,
             least: args.least,
+        })
+        .map(|shown| show(&shown)),
+        Command::Harness(args) => swap::figures(&swap::Options {
+            server: args.server,
+            model: args.model,
+            threads: args.threads,
+            swaps: args.swaps,
+            answers: args.answers,
+            load_swaps: args.load_swaps,
         })
         .map(|shown| show(&shown)),
         Command::Types(args) => types::figures(&types::Options {

@@ -47,7 +47,7 @@ fn complain(failure: &(dyn Error + 'static)) {
     while let Some(error) = cause {
         let text = error.to_string();
         if !last.contains(&text) {
-            eprintln!("error: {text}");
+            text.lines().for_each(|line| eprintln!("error: {line}"));
         }
         last = text;
         cause = error.source();

@@ -8,6 +8,7 @@ use crate::cli::ServeArgs;
 use crate::config;
 use crate::shutdown::Shutdown;
 use crate::telemetry;
+use crate::telemetry::logging::LogLevel;
 
 /// The service mostly waits; the engine and its compute threads are what needs the cores.
 const WORKERS: usize = 2;
@@ -19,15 +20,19 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             .parse()
             .map_err(|_| format!("--listen {listen}: not an address such as 127.0.0.1:8080"))?;
     }
-    telemetry::logging::init(&config.telemetry)?;
+    let log_level = telemetry::logging::init(&config.telemetry)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
         .build()?;
-    runtime.block_on(serve(config, args.sample.clone()))
+    runtime.block_on(serve(config, log_level, args.sample.clone()))
 }
 
-async fn serve(config: config::Config, comment: Option<String>) -> Result<(), Failure> {
+async fn serve(
+    config: config::Config,
+    log_level: LogLevel,
+    comment: Option<String>,
+) -> Result<(), Failure> {
     let shutdown = Shutdown::new();
     tokio::spawn(shutdown.clone().watch_signals());
     let (ready, became_ready) = oneshot::channel();
@@ -40,7 +45,7 @@ async fn serve(config: config::Config, comment: Option<String>) -> Result<(), Fa
             }
         }
     });
-    let result = app::serve(config, shutdown, ready).await;
+    let result = app::serve(config, shutdown, Some(log_level), ready).await;
     show.abort();
     Ok(result?)
 }
@@ -50,4 +55,7 @@ fn greet(ready: &app::Ready) {
         "compere answers with {} on http://{} ({:.2} s to weights ready, {:.2} s to ready)",
         ready.model, ready.address, ready.load_seconds, ready.ready_seconds
     );
+    if let Some(admin) = ready.admin {
+        println!("operators reach it on http://{admin}/admin/harness");
+    }
 }

@@ -9,8 +9,9 @@ mod stream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::tokenizer::{TokenId, Tokenizer};
+use crate::tokenizer::Tokenizer;
 
+pub use crate::tokenizer::TokenId;
 pub use logprobs::{MAX_TOP_LOGPROBS, TokenLogprob, TopTokens};
 pub use sampling::{Sampling, SamplingError};
 pub use stream::{StreamSender, TokenStream, stream_channel};

@@ -75,12 +75,7 @@ impl Harness {
     /// neither tools nor skills to activate.
     #[must_use]
     pub fn opening(&self, calls: Calls) -> Opening {
-        let told = |kind: SectionKind| match kind {
-            SectionKind::Tools => calls == Calls::Taught,
-            SectionKind::Skills => calls != Calls::None,
-            _ => true,
-        };
-        let sections = self.system.iter().filter(|section| told(section.kind));
+        let sections = self.told(calls);
         let texts: Vec<_> = sections.map(|section| section.text.as_str()).collect();
         let tools = match calls {
             Calls::Native => self.offered.iter().map(ToolCard::function).collect(),
@@ -90,6 +85,17 @@ impl Harness {
             system: texts.join("\n\n"),
             tools,
         }
+    }
+
+    /// The sections of the system prompt that such a model is told.
+    pub fn told(&self, calls: Calls) -> impl Iterator<Item = &Section> {
+        self.system
+            .iter()
+            .filter(move |section| match section.kind {
+                SectionKind::Tools => calls == Calls::Taught,
+                SectionKind::Skills => calls != Calls::None,
+                _ => true,
+            })
     }
 
     /// The sections' texts as one, a blank line between them.

@@ -20,6 +20,7 @@ pub(super) enum Code {
     ModelNotFound,
     ResponseNotFound,
     HarnessNotFound,
+    HarnessRejected,
     MethodNotAllowed,
     RequestTimeout,
     BodyTooLarge,
@@ -51,6 +52,7 @@ impl Code {
             Self::ModelNotFound => (S::NOT_FOUND, "model_not_found", CALLER),
             Self::ResponseNotFound => (S::NOT_FOUND, "response_not_found", CALLER),
             Self::HarnessNotFound => (S::NOT_FOUND, "harness_not_found", CALLER),
+            Self::HarnessRejected => (S::UNPROCESSABLE_ENTITY, "harness_rejected", CALLER),
             Self::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", CALLER),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", CALLER),
             Self::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, "body_too_large", CALLER),
@@ -217,7 +219,7 @@ mod tests {
     use super::*;
 
     /// Every code.
-    const ALL: [Code; 22] = [
+    const ALL: [Code; 23] = [
         Code::InvalidJson,
         Code::InvalidParameter,
         Code::MissingParameter,
@@ -227,6 +229,7 @@ mod tests {
         Code::ModelNotFound,
         Code::ResponseNotFound,
         Code::HarnessNotFound,
+        Code::HarnessRejected,
         Code::MethodNotAllowed,
         Code::RequestTimeout,
         Code::BodyTooLarge,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::error::{ApiError, Code};
 use crate::engine::Heartbeat;
+use crate::harness::HarnessHandle;
 
 /// `GET /livez`: fails when restarting would help.
 pub(super) async fn livez(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
@@ -46,7 +47,17 @@ pub(super) async fn version(State(shared): State<Arc<Shared>>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "commit": option_env!("COMPERE_COMMIT"),
         "model": shared.loaded().map(|backend| &backend.model.id),
+        "harness": shared.operations.get().and_then(|operations| operations.harnesses.as_ref()).map(versions),
     }))
+}
+
+/// The live version of every harness.
+fn versions(harnesses: &HarnessHandle) -> Value {
+    let versions = harnesses.names().filter_map(|name| {
+        let live = harnesses.live(Some(name)).ok()?;
+        Some((name.to_owned(), json!(live.version)))
+    });
+    Value::Object(versions.collect())
 }
 
 fn ok() -> Json<Value> {

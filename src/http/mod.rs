@@ -1,5 +1,6 @@
 //! The service's HTTP face, and the only user of axum: routes, wire types, errors, connections.
 
+mod admin;
 mod avatar;
 mod body;
 mod chat;
@@ -30,6 +31,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+pub use admin::{AdminConfig, Operations};
 pub use config::{Config, ConfigError, Limits};
 pub use server::{Door, Server, ServerError};
 
@@ -54,6 +56,7 @@ struct Shared {
     shutdown: Shutdown,
     metrics: Arc<Metrics>,
     backend: OnceLock<Backend>,
+    operations: OnceLock<Operations>,
 }
 
 impl Shared {
@@ -64,12 +67,19 @@ impl Shared {
             shutdown,
             metrics,
             backend: OnceLock::new(),
+            operations: OnceLock::new(),
         }
     }
 
     fn open(&self, backend: Backend) {
         if self.backend.set(backend).is_err() {
             tracing::warn!("the server already has what answers; the second one is ignored");
+        }
+    }
+
+    fn manage(&self, operations: Operations) {
+        if self.operations.set(operations).is_err() {
+            tracing::warn!("operators already have what they work on; the second one is ignored");
         }
     }
 

@@ -23,7 +23,7 @@ use super::connections::{BusyBody, Connection, Connections};
 use super::error::{ApiError, Code};
 use super::ids::{REQUEST_ID, RequestId};
 use super::stall::StallGuard;
-use super::{Backend, Config, ConfigError, Shared, socket};
+use super::{AdminConfig, Backend, Config, ConfigError, Operations, Shared, admin, socket};
 use crate::shutdown::{Phase, Shutdown};
 use crate::telemetry::Metrics;
 use crate::turn;
@@ -60,6 +60,32 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
+    face: Face,
+}
+
+/// Which routes a listener serves, and until when.
+#[derive(Clone, Copy)]
+enum Face {
+    /// Everybody's, until nothing is being answered any more: it leads the way down.
+    Service,
+    /// The operators', until the process has stopped.
+    Admin,
+}
+
+impl Face {
+    fn routes(self, shared: Arc<Shared>) -> Router {
+        match self {
+            Self::Service => super::routes(shared),
+            Self::Admin => admin::routes(shared),
+        }
+    }
+
+    async fn over(self, shared: &Shared, connections: &Connections) {
+        match self {
+            Self::Service => drain(shared, connections).await,
+            Self::Admin => shared.shutdown.reached(Phase::Stopped).await,
+        }
+    }
 }
 
 /// Lets requests in once the model is loaded.
@@ -70,6 +96,24 @@ impl Door {
     /// From now on turns are answered by `backend`. Only the first call counts.
     pub fn open(&self, backend: Backend) {
         self.0.open(backend);
+    }
+
+    /// From now on operators work on `operations`. Only the first call counts.
+    pub fn manage(&self, operations: Operations) {
+        self.0.manage(operations);
+    }
+
+    /// Listens for operators, where the settings name an address.
+    ///
+    /// # Errors
+    /// A setting that cannot work, or an address that cannot be listened on.
+    pub async fn admin(&self, config: &AdminConfig) -> Result<Option<Server>, ServerError> {
+        config.validate()?;
+        let Some(address) = config.listen else {
+            return Ok(None);
+        };
+        let server = Server::listen(address, Arc::clone(&self.0), Face::Admin);
+        server.await.map(Some)
     }
 }
 
@@ -86,14 +130,23 @@ impl Server {
     ) -> Result<Self, ServerError> {
         config.validate()?;
         let address = config.listen;
+        let shared = Arc::new(Shared::new(config, turn, shutdown, metrics));
+        Self::listen(address, shared, Face::Service).await
+    }
+
+    async fn listen(
+        address: SocketAddr,
+        shared: Arc<Shared>,
+        face: Face,
+    ) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let shared = Arc::new(Shared::new(config, turn, shutdown, metrics));
         Ok(Self {
             listener,
             address,
             shared,
+            face,
         })
     }
 
@@ -114,9 +167,9 @@ impl Server {
     pub async fn run(self) {
         let limits = self.shared.config.limits.clone();
         let connections = Connections::new(limits.connections);
-        let router = super::routes(Arc::clone(&self.shared));
+        let router = self.face.routes(Arc::clone(&self.shared));
         let mut tasks = JoinSet::new();
-        let mut drained = pin!(drain(&self.shared, &connections));
+        let mut drained = pin!(self.face.over(&self.shared, &connections));
         loop {
             tokio::select! {
                 () = &mut drained => break,

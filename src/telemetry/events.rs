@@ -195,6 +195,9 @@ impl HarnessReload<'_> {
     /// Logs and counts it: a line for each thing that is wrong.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.harness_reload(self.result.word());
+        if let (ReloadResult::Activated, Some(version)) = (self.result, self.version) {
+            metrics.harness_live(self.harness, version);
+        }
         let (harness, version, result) = (self.harness, self.version, self.result.word());
         if self.result != ReloadResult::Rejected {
             tracing::info!(harness, version, result, "harness changed");
@@ -208,5 +211,70 @@ impl HarnessReload<'_> {
                 "harness rejected; what was live still is"
             );
         }
+    }
+}
+
+/// A harness is live from the program's start on.
+#[derive(Debug)]
+pub struct HarnessStarted<'a> {
+    /// The harness.
+    pub harness: &'a str,
+    /// The short version.
+    pub version: &'a str,
+}
+
+impl HarnessStarted<'_> {
+    /// Logs it and shows it in the metrics.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.harness_live(self.harness, self.version);
+        tracing::info!(
+            harness = self.harness,
+            version = self.version,
+            "harness live"
+        );
+    }
+}
+
+/// Tokens of one section of a system prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionTokens {
+    /// Which.
+    pub section: &'static str,
+    /// How many.
+    pub tokens: usize,
+}
+
+/// A harness is ready to go live.
+#[derive(Debug)]
+pub struct HarnessWarm<'a> {
+    /// The harness.
+    pub harness: &'a str,
+    /// The short version.
+    pub version: &'a str,
+    /// Its system prompt.
+    pub sections: &'a [SectionTokens],
+    /// What of the prompt is shared by all turns and was computed ahead.
+    pub prefix_tokens: usize,
+    /// Whether that stays resident; else it is the cache's until there is room.
+    pub pinned: bool,
+    /// Tokenising and prefill.
+    pub took: Duration,
+}
+
+impl HarnessWarm<'_> {
+    /// Logs it.
+    pub fn emit(&self) {
+        let sections: Vec<_> = (self.sections.iter())
+            .map(|section| format!("{} {}", section.section, section.tokens))
+            .collect();
+        tracing::info!(
+            harness = self.harness,
+            version = self.version,
+            sections = sections.join(", "),
+            prefix_tokens = self.prefix_tokens,
+            pinned = self.pinned,
+            ms = u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "harness warm"
+        );
     }
 }

@@ -1,5 +1,8 @@
 //! Where log lines go: standard error, as text or JSON, one line an event whatever a value contains.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::LevelFilter;
@@ -52,50 +55,91 @@ pub enum LoggingError {
     Again,
 }
 
-impl Config {
-    fn filter(&self) -> Result<EnvFilter, LoggingError> {
-        let refused = |reason: String| LoggingError::Level {
-            level: self.level.clone(),
-            reason,
-        };
-        // The filter takes any other word for the name of a module of which everything is to be logged.
-        let words = self.level.split(',');
-        let mut bare = words.filter(|word| !word.contains(['=', '[', ']', '{', '}']));
-        if let Some(word) =
-            bare.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err())
-        {
-            return Err(refused(format!(
-                "{word:?} is not error, warn, info, debug, trace, off, or a directive such as compere::http=debug"
-            )));
-        }
-        EnvFilter::builder()
-            .parse(&self.level)
-            .map_err(|error| refused(error.to_string()))
+/// Puts another filter in force.
+type Change = Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// What of the log is written, for changing it while the process runs. Cheap to clone.
+#[derive(Clone)]
+pub struct LogLevel {
+    change: Change,
+    now: Arc<Mutex<String>>,
+}
+
+impl fmt::Debug for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LogLevel").field(&self.now()).finish()
     }
+}
+
+impl LogLevel {
+    /// The level or directives in force.
+    #[must_use]
+    pub fn now(&self) -> String {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.clone()
+    }
+
+    /// Puts another level, or directives, in force.
+    ///
+    /// # Errors
+    /// A level that cannot be read; then nothing has changed.
+    pub fn set(&self, level: &str) -> Result<(), LoggingError> {
+        let filter = filter(level)?;
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.change)(filter).map_err(|reason| LoggingError::Level {
+            level: level.to_owned(),
+            reason,
+        })?;
+        level.clone_into(&mut now);
+        Ok(())
+    }
+}
+
+fn filter(level: &str) -> Result<EnvFilter, LoggingError> {
+    let refused = |reason: String| LoggingError::Level {
+        level: level.to_owned(),
+        reason,
+    };
+    // The filter takes any other word for the name of a module of which everything is to be logged.
+    let words = level.split(',');
+    let mut bare = words.filter(|word| !word.contains(['=', '[', ']', '{', '}']));
+    if let Some(word) = bare.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err()) {
+        return Err(refused(format!(
+            "{word:?} is not error, warn, info, debug, trace, off, or a directive such as compere::http=debug"
+        )));
+    }
+    EnvFilter::builder()
+        .parse(level)
+        .map_err(|error| refused(error.to_string()))
 }
 
 /// Sends every log line of this process to standard error.
 ///
 /// # Errors
 /// A level that cannot be read, or a second call.
-pub fn init(config: &Config) -> Result<(), LoggingError> {
-    let subscriber = subscriber(config, std::io::stderr)?;
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Again)
+pub fn init(config: &Config) -> Result<LogLevel, LoggingError> {
+    let (subscriber, level) = subscriber(config, std::io::stderr)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Again)?;
+    Ok(level)
 }
 
-fn subscriber<W>(
-    config: &Config,
-    writer: W,
-) -> Result<Box<dyn tracing::Subscriber + Send + Sync>, LoggingError>
+type Subscriber = Box<dyn tracing::Subscriber + Send + Sync>;
+
+fn subscriber<W>(config: &Config, writer: W) -> Result<(Subscriber, LogLevel), LoggingError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(config.filter()?)
+        .with_env_filter(filter(&config.level)?)
         .with_writer(writer)
         .with_ansi(false);
-    Ok(match config.format {
-        Format::Json => Box::new(builder.json().flatten_event(true).finish()),
+    let (subscriber, change): (Subscriber, Change) = match config.format {
+        Format::Json => {
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let change = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            (Box::new(builder.finish()), Arc::new(change))
+        }
         Format::Text => {
             let fields = debug_fn(|writer, field, value| {
                 let text = format!("{value:?}");
@@ -104,9 +148,16 @@ where
                 }
                 escape(writer, &text)
             });
-            Box::new(builder.fmt_fields(fields.delimited(" ")).finish())
+            let builder = builder
+                .fmt_fields(fields.delimited(" "))
+                .with_filter_reloading();
+            let handle = builder.reload_handle();
+            let change = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+            (Box::new(builder.finish()), Arc::new(change))
         }
-    })
+    };
+    let now = Arc::new(Mutex::new(config.level.clone()));
+    Ok((subscriber, LogLevel { change, now }))
 }
 
 /// Writes `text` with its control characters spelt out, so that no value starts a line or moves the cursor.
@@ -150,7 +201,7 @@ mod tests {
             format,
             ..Config::default()
         };
-        let subscriber = subscriber(&config, move || writer.clone()).unwrap();
+        let (subscriber, _) = subscriber(&config, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(sink.0.lock().unwrap().clone()).unwrap()
     }
@@ -171,11 +222,6 @@ mod tests {
 
     #[test]
     fn a_level_that_cannot_be_read_is_refused_by_name() {
-        let filter = |level: &str| {
-            let level = level.to_owned();
-            let format = Format::Text;
-            Config { format, level }.filter()
-        };
         for bad in [
             "compere=loud",
             "zzz",
@@ -201,6 +247,25 @@ mod tests {
         ] {
             filter(good).unwrap();
         }
+    }
+
+    #[test]
+    fn the_level_changes_while_the_process_runs_and_a_bad_one_changes_nothing() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let (subscriber, level) = subscriber(&Config::default(), move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("one");
+            level.set("debug").unwrap();
+            level.set("loud").unwrap_err();
+            tracing::debug!("two");
+            level.set("off").unwrap();
+            tracing::error!("three");
+        });
+        assert_eq!(level.now(), "off");
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1, "{text}");
+        assert!(text.contains("two"), "{text}");
     }
 
     #[test]

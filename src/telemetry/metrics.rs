@@ -10,6 +10,7 @@ use prometheus::{
 
 use super::engine::EngineStats;
 use super::export::{EngineCollector, ProcessCollector};
+use super::harness::LiveHarnesses;
 use super::ledger::{InFlight, Ledger, LedgerNames, Outcome};
 use super::quantiles::Quantiles;
 use super::stages::Stage;
@@ -31,6 +32,8 @@ pub struct Metrics {
     chats_rejected: IntCounterVec,
     chat_duration: HistogramVec,
     harness_reloads: IntCounterVec,
+    harnesses: LiveHarnesses,
+    cache_misses: IntCounterVec,
     stages: HistogramVec,
     rounds: HistogramVec,
     hooks: IntCounterVec,
@@ -95,6 +98,8 @@ impl Metrics {
             chats_rejected: counters(&registry, "avatar_chat_rejected_total"),
             chat_duration: histograms(&registry, "avatar_chat_duration_seconds", LATENCY_BUCKETS),
             harness_reloads: counters(&registry, "avatar_harness_reload_total"),
+            harnesses: register(&registry, LiveHarnesses::new()),
+            cache_misses: counters(&registry, "avatar_cache_miss_total"),
             stages: histograms(&registry, "avatar_stage_seconds", STAGE_BUCKETS),
             rounds: histograms(&registry, "avatar_rounds", ROUND_BUCKETS),
             hooks: counters(&registry, "avatar_hook_runs_total"),
@@ -165,6 +170,17 @@ impl Metrics {
     /// Counts what a change of a harness led to.
     pub(super) fn harness_reload(&self, result: &'static str) {
         self.harness_reloads.with_label_values(&[result]).inc();
+    }
+
+    /// Shows which version of a harness is live from now on.
+    pub(super) fn harness_live(&self, harness: &str, version: &str) {
+        self.harnesses.note(harness, version, Instant::now());
+    }
+
+    /// Counts a prompt that shares only its beginning with the one before it in its room: `first_changed` is the kind of
+    /// the first section that differs, a word of a fixed set.
+    pub fn cache_miss(&self, first_changed: &'static str) {
+        self.cache_misses.with_label_values(&[first_changed]).inc();
     }
 
     /// Measures a part of a turn.

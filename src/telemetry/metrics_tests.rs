@@ -95,6 +95,8 @@ fn everything() -> Arc<Metrics> {
     metrics.deadline_missed("decode");
     metrics.chat_rejected("queue_full");
     metrics.harness_reload("activated");
+    metrics.harness_live("live-room", "0123456789ab");
+    metrics.cache_miss("skills");
     metrics.stage(Stage::Render, Duration::from_millis(1));
     metrics.turn_rounds(1);
     metrics.hook("price-guard", "allow");
@@ -116,6 +118,22 @@ fn every_row_of_the_table_is_exported_and_nothing_else() {
     exported.sort_unstable();
     listed.sort_unstable();
     assert_eq!(exported, listed);
+}
+
+#[test]
+fn a_harness_has_one_version_however_often_it_changes() {
+    let metrics = Metrics::new();
+    for version in ["one", "two", "three"] {
+        metrics.harness_live("live-room", version);
+        metrics.harness_live("shop", "first");
+    }
+    let samples = samples(&metrics.render());
+    let mut info = samples
+        .keys()
+        .filter(|name| name.starts_with("avatar_harness_info"));
+    assert!(info.next().unwrap().contains("version=\"three\""));
+    assert!(info.next().unwrap().contains("version=\"first\""));
+    assert_eq!(info.next(), None);
 }
 
 #[test]

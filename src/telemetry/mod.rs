@@ -3,6 +3,7 @@
 pub mod engine;
 pub mod events;
 mod export;
+mod harness;
 mod ledger;
 pub mod logging;
 mod metrics;

@@ -7,6 +7,7 @@
 //! it at once.
 
 mod answer;
+mod changes;
 pub mod chat;
 pub mod completion;
 mod config;
@@ -28,7 +29,7 @@ mod spelled;
 mod stream;
 mod tags;
 mod talk;
-mod warm;
+mod trial;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::answer::Answer;
+use self::changes::Changes;
 use self::live::{Clock, Live, Round, Spent, Told};
 use self::plan::{Plan, Unplanned};
 use self::registry::{Cancel, Registry};
@@ -96,6 +98,13 @@ pub struct Turns {
     config: Arc<Config>,
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
+    changes: Arc<Changes>,
+}
+
+/// How a model is told of tools: what the opening of a harness's prompt depends on.
+#[must_use]
+pub fn calls(model: &ServedModel) -> Calls {
+    Habit::of(model).calls
 }
 
 impl Turns {
@@ -116,13 +125,8 @@ impl Turns {
             config: Arc::new(config),
             metrics,
             registry: Arc::default(),
+            changes: Arc::default(),
         }
-    }
-
-    /// How the model is told of tools: what the opening of a harness's prompt depends on.
-    #[must_use]
-    pub fn calls(&self) -> Calls {
-        self.habit.calls
     }
 
     /// The settings of all turns.
@@ -167,6 +171,11 @@ impl Turns {
                 })
             })?),
         };
+        if generation.is_some() {
+            let told = plan.found.snapshot.told(self.habit.calls);
+            let prompt = changes::of_prompt(told, &plan.talk.messages);
+            self.changes.note(&request.room_id, prompt, &self.metrics);
+        }
         Ok(self.start(request, plan, order, generation, accepted))
     }
 

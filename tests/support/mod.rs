@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod engine;
+pub(crate) mod harness;
 pub(crate) mod model;
 pub(crate) mod paged;
 

@@ -4,6 +4,7 @@ mod diff;
 mod kept;
 mod lint;
 mod show;
+mod trial;
 
 use std::path::Path;
 
@@ -29,6 +30,11 @@ pub(super) fn run(command: HarnessCommand) -> Result<(), Failure> {
             place,
             who,
         } => kept::rollback(version.as_deref(), &place, &who),
+        HarnessCommand::Try {
+            comment,
+            version,
+            place,
+        } => trial::run(&comment, &version, &place),
     }
 }
 

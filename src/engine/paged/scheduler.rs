@@ -27,9 +27,15 @@ pub(super) struct Scheduler {
     next_serial: u64,
     /// When a warmed prefix last got a chunk or its blocks.
     warmed_at: Option<Instant>,
+    /// Steps with streams since one of them computed a part of a warmed prefix.
+    unwarmed: usize,
     /// Streams that this step continues.
     decodes: usize,
 }
+
+/// Of so many steps that continue streams one may compute a part of a warmed prefix: few enough that the streams' P95
+/// gap between tokens stays what it is without.
+const WARM_EVERY: usize = 24;
 
 /// What the queue's changes in one step add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +60,8 @@ struct Room {
     all: usize,
     /// Those of them that may go to warmed prefixes: one chunk, so that what comes next never waits for more.
     warm: usize,
+    /// Whether warmed prefixes wait, so that streams run on.
+    paused: bool,
 }
 
 impl Scheduler {
@@ -69,6 +77,7 @@ impl Scheduler {
             max_running: config.max_running,
             next_serial: 0,
             warmed_at: None,
+            unwarmed: 0,
             decodes: 0,
         }
     }
@@ -168,7 +177,12 @@ impl Scheduler {
             _ => beside,
         };
         let warm = beside.min(all);
-        self.fill(Room { all, warm }, planning);
+        let paused = self.decodes > 0 && self.unwarmed + 1 < WARM_EVERY;
+        self.unwarmed = match self.decodes {
+            0 => 0,
+            _ => self.unwarmed + 1,
+        };
+        self.fill(Room { all, warm, paused }, planning);
     }
 
     /// Learns what the step as planned took, which computed `tokens` tokens in all.
@@ -222,9 +236,10 @@ impl Scheduler {
     }
 
     fn best_prefill(&self, room: Room, now: Instant) -> Option<(Rank, usize)> {
+        let may_warm = room.warm > 0 && !room.paused;
         let indexed = self.running.iter().enumerate();
         let prefills = indexed
-            .filter(|(_, sequence)| wants_chunk(sequence) && (room.warm > 0 || !sequence.warms()));
+            .filter(|(_, sequence)| wants_chunk(sequence) && (may_warm || !sequence.warms()));
         prefills
             .map(|(index, sequence)| (self.policy.rank(sequence, now), index))
             .min()
@@ -259,6 +274,7 @@ impl Scheduler {
             sequence.rows = sequence.rows.min(room.warm);
             room.warm -= sequence.rows;
             self.warmed_at = Some(planning.now);
+            self.unwarmed = 0;
         }
         room.all -= sequence.rows;
     }

@@ -11,6 +11,7 @@ use super::{Config, Mode, Problem, Shared};
 use crate::harness::store::{PRODUCTION, Store, StoreError};
 use crate::harness::watch::Reading;
 use crate::harness::{Loaded, Version, disk, load};
+use crate::telemetry::events::HarnessStarted;
 
 /// Name and folder of every harness there is, in the folder or in the store.
 pub(super) fn folders(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, PathBuf)> {
@@ -108,6 +109,11 @@ pub(super) async fn open(
             .and_then(|()| store.promote(version, "start"));
         done.map_err(|error| vec![in_store(store.dir(), &error)])?;
     }
+    HarnessStarted {
+        harness: name,
+        version: &version.short(),
+    }
+    .emit(&shared.metrics);
     if frozen(&dir) {
         tracing::warn!(
             harness = name,

@@ -94,6 +94,25 @@ fn a_newcomer_waits_for_one_chunk_at_most() {
     }
 }
 
+/// Fault: warming a new prefix took a chunk of every step, and every stream's gaps grew to a chunk's time meanwhile.
+#[test]
+fn streams_run_on_while_a_prefix_is_warmed() {
+    let mut rig = Rig::new(limits(400, 4), &config());
+    let mut stream = rig.submit(request("question", 900));
+    rig.step();
+    assert_eq!(stream.read(), 1);
+    let mut ready = warm(&rig, &long());
+    rig.control.record();
+    while ready.reason().is_none() {
+        rig.step();
+        assert_eq!(stream.read(), 1);
+    }
+    let batches = rig.control.take_recorded();
+    let slowed = batches.iter().filter(|batch| batch.tokens.len() > 1);
+    assert!(slowed.count() * 20 < batches.len(), "of {}", batches.len());
+    drop(stream);
+}
+
 #[test]
 fn several_warmed_prefixes_share_one_chunk_a_step() {
     let mut rig = Rig::new(limits(400, 4), &config());
