@@ -111,7 +111,9 @@ fn prompt(harness: &Harness, name: &str, product: &Product, fact: Option<&str>) 
             "reason": "", "max_chars": 120, "fallback": "", "spoken": "",
         }),
     );
-    rendered.unwrap().expect("the harness has this prompt")
+    rendered
+        .expect("it renders")
+        .expect("the harness has this prompt")
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn said(events: impl Iterator<Item = crate::support::client::Event>) -> (String,
     let mut all = Vec::new();
     for event in events {
         if event.name.as_deref() == Some("segment") {
-            text.push_str(event.json()["text"].as_str().unwrap());
+            text.push_str(event.json()["text"].as_str().expect("text"));
         }
         all.push(event.json());
     }

@@ -78,7 +78,7 @@ impl Done {
 /// A call after permission and hooks.
 enum Judged {
     /// It need not run.
-    Done(Done),
+    Done(Box<Done>),
     /// It is to run, and what hooks want the model to know with it.
     Run(Call, Vec<String>),
 }
@@ -91,7 +91,7 @@ impl Desk<'_> {
         let mut waiting = Vec::new();
         for call in calls {
             match self.judge(call) {
-                Judged::Done(result) => done.push(Some(result)),
+                Judged::Done(result) => done.push(Some(*result)),
                 Judged::Run(call, notes) => {
                     waiting.push((done.len(), call.clone(), notes));
                     running.push(call);
@@ -137,14 +137,14 @@ impl Desk<'_> {
     /// What permission and hooks make of a call.
     fn judge(&self, mut call: Call) -> Judged {
         match call.name.as_str() {
-            ACTIVATE_SKILL => return Judged::Done(self.activate(call)),
-            READ_SKILL_FILE => return Judged::Done(self.read_file(call)),
+            ACTIVATE_SKILL => return Judged::Done(Box::new(self.activate(call))),
+            READ_SKILL_FILE => return Judged::Done(Box::new(self.read_file(call))),
             _ => {}
         }
         let harness = self.harness();
         let unknown = |call: Call| {
             let message = format!("there is no tool {:?} to call now", call.name);
-            Judged::Done(Done::failed(call, "unknown_tool", &message))
+            Judged::Done(Box::new(Done::failed(call, "unknown_tool", &message)))
         };
         let Some(tool) = harness.tools.get(&call.name) else {
             return unknown(call);
@@ -183,9 +183,9 @@ impl Desk<'_> {
                     ..Done::new(call, event.text)
                 };
                 done.note(context);
-                Judged::Done(done)
+                Judged::Done(Box::new(done))
             }
-            Decision::Block { .. } => Judged::Done(blocked(call)),
+            Decision::Block { .. } => Judged::Done(Box::new(blocked(call))),
         }
     }
 
