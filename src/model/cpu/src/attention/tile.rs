@@ -10,6 +10,9 @@ use crate::kv::BLOCK_TOKENS;
 use crate::lanes::Lanes;
 use crate::rope::rotate;
 
+/// From this many queries on a block takes longer to compute than to arrive, and asking for it only costs.
+const BUSY: usize = 24;
+
 /// Some query heads of one key head for the rows of one tile.
 pub(super) struct TileJob<'a> {
     pub(super) attention: &'a Attention<'a>,
@@ -61,7 +64,7 @@ pub(super) unsafe fn run_tile<L: Lanes>(job: &TileJob<'_>, scratch: &mut ThreadS
     while let Some(run) = next {
         let at = head_of(&run);
         next = plan.run_from(rows, window, run.index, run.rows.end);
-        if let Some(next) = &next {
+        if let Some(next) = next.as_ref().filter(|_| run.rows.len() * heads < BUSY) {
             // Keys and values of a head lie together.
             L::fetch(
                 head_of(next).keys.cast(),
@@ -128,6 +131,13 @@ unsafe fn load_queries<L: Lanes>(job: &TileJob<'_>, rows: &[Row], state: &mut Ti
     }
 }
 
+/// Tokens of a block that a row sees: from its window's start to itself.
+#[inline(always)]
+fn seen(row: &Row, start: usize, window: usize) -> Range<usize> {
+    let first = row.first_seen(window).saturating_sub(start);
+    first..(row.position + 1 - start).min(BLOCK_TOKENS)
+}
+
 /// Lets the queries of `rows`, the run's, attend to its block, which is widened in the state.
 #[inline(always)]
 unsafe fn attend_block<L: Lanes>(
@@ -137,37 +147,58 @@ unsafe fn attend_block<L: Lanes>(
     (window, heads): (usize, usize),
 ) {
     let start = run.index * BLOCK_TOKENS;
-    let seen = |row: &Row| {
-        let first = row.first_seen(window).saturating_sub(start);
-        first..(row.position + 1 - start).min(BLOCK_TOKENS)
-    };
-    let mut first = 0;
-    while first < rows.len() {
-        let tokens = seen(&rows[first]);
-        let alike = rows[first..]
-            .iter()
-            .take_while(|row| seen(row) == tokens)
-            .count();
-        let queries = run.rows.start + first..run.rows.start + first + alike;
-        // SAFETY: the rows are inside the tile.
-        unsafe { attend_rows::<L>(state, queries.start * heads..queries.end * heads, tokens) };
-        first += alike;
+    let (first, count) = (run.rows.start * heads, rows.len() * heads);
+    // SAFETY: the queries are inside the tile, and each sees at least one token.
+    unsafe {
+        weigh::<L>(state, first..first + count, |query| {
+            seen(&rows[query / heads], start, window)
+        });
+        let mut query = 0;
+        while query < count {
+            let together = L::ROWS.min(count - query);
+            let all = &rows[query / heads..=(query + together - 1) / heads];
+            let mut common = seen(&all[0], start, window);
+            let mut alike = true;
+            for row in all {
+                let tokens = seen(row, start, window);
+                alike &= tokens.start == common.start;
+                common.end = common.end.min(tokens.end);
+            }
+            let at = first + query;
+            if alike {
+                gather::<L>(state, at..at + together, common.clone());
+            } else {
+                common.end = common.start;
+            }
+            // What one sees and another does not is added to the one alone: a weight of zero would let a NaN through.
+            for i in 0..together {
+                let tokens = seen(&rows[(query + i) / heads], start, window);
+                let rest = if alike { common.end } else { tokens.start }..tokens.end;
+                if !rest.is_empty() {
+                    gather::<L>(state, at + i..at + i + 1, rest);
+                }
+            }
+            query += together;
+        }
     }
 }
 
-/// Lets some queries attend to some tokens, at least one, of the widened block.
+/// Turns the products of some queries with the block's keys into weights, and scales what they have gathered so far.
+///
+/// # Safety
+/// L's features exist.
 #[inline(always)]
-unsafe fn attend_rows<L: Lanes>(
+unsafe fn weigh<L: Lanes>(
     state: &mut TileState<'_>,
     range: Range<usize>,
-    tokens: Range<usize>,
+    seen: impl Fn(usize) -> Range<usize>,
 ) {
     let dim = state.dim;
     let scores = &mut state.scores[range.start * BLOCK_TOKENS..range.end * BLOCK_TOKENS];
     let queries = &state.queries[range.start * QUERY_STRIDE..range.end * QUERY_STRIDE];
     let out = &mut state.out[range.start * dim..range.end * dim];
     scores.fill(0.0);
-    // SAFETY: the slices above hold what the updates name; scores, queries, out, keys and values are different buffers.
+    // SAFETY: the slices above hold what the update names; scores, queries, out and keys are different buffers.
     unsafe {
         update::<L, QUERY_STRIDE>(RankUpdate {
             out: scores.as_mut_ptr(),
@@ -179,6 +210,7 @@ unsafe fn attend_rows<L: Lanes>(
             columns: BLOCK_TOKENS,
         });
         for (i, softmax) in state.softmax[range.clone()].iter_mut().enumerate() {
+            let tokens = seen(i);
             // What lies before the window weighs nothing.
             scores[i * BLOCK_TOKENS..][..tokens.start].fill(f32::NEG_INFINITY);
             let scores = scores[i * BLOCK_TOKENS..].as_mut_ptr();
@@ -188,6 +220,20 @@ unsafe fn attend_rows<L: Lanes>(
                 scale::<L>(out.as_mut_ptr().add(i * dim), factor, dim);
             }
         }
+    }
+}
+
+/// Adds the values of some tokens, at least one, to what some queries have gathered, each by its weight.
+///
+/// # Safety
+/// L's features exist.
+#[inline(always)]
+unsafe fn gather<L: Lanes>(state: &mut TileState<'_>, range: Range<usize>, tokens: Range<usize>) {
+    let dim = state.dim;
+    let scores = &state.scores[range.start * BLOCK_TOKENS..range.end * BLOCK_TOKENS];
+    let out = &mut state.out[range.start * dim..range.end * dim];
+    // SAFETY: the slices above hold what the update names; scores, out and values are different buffers.
+    unsafe {
         update::<L, BLOCK_TOKENS>(RankUpdate {
             out: out.as_mut_ptr(),
             out_stride: dim,
