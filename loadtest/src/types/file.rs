@@ -1,11 +1,10 @@
-//! Writes GGUF files for the measurement: a model of another in other types, and a random model of widths that every
-//! type can hold.
+//! Writes GGUF files for the measurement: the model of another file in another type.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
-use compere::model::gguf::{GgufFile, TensorInfo, TensorKind};
+use compere::model::gguf::{GgufFile, TensorKind};
 use compere_cpu::{Matrix, WeightKind};
 
 use super::quantise::quantise;
@@ -92,19 +91,19 @@ fn table_row(name: &str, dims: &[u64], kind: TensorKind, offset: usize) -> Vec<u
     row
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend((text.len() as u64).to_le_bytes());
     out.extend(text.as_bytes());
 }
 
 /// A file being written, tensor after tensor.
-struct Writer {
+pub(super) struct Writer {
     out: BufWriter<File>,
     at: usize,
 }
 
 impl Writer {
-    fn new(
+    pub(super) fn new(
         path: &Path,
         metadata: &[u8],
         tensors: &[(&str, &[u64])],
@@ -125,7 +124,7 @@ impl Writer {
     }
 
     /// The next tensor of the table, whose rows `fill` gives.
-    fn tensor(
+    pub(super) fn tensor(
         &mut self,
         dims: &[u64],
         kind: TensorKind,
@@ -149,120 +148,7 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
-}
-
-const LAYERS: usize = 16;
-const WIDTH: u64 = 768;
-const KEYS: u64 = 256;
-const HIDDEN: u64 = 2048;
-const VOCAB: u64 = 32_000;
-
-/// Writes a random model of 125 million parameters, every matrix Q8_0.
-pub(super) fn random(target: &Path) -> Result<(), Failure> {
-    let mut names: Vec<(String, Vec<u64>)> = vec![
-        ("token_embd.weight".to_owned(), vec![WIDTH, VOCAB]),
-        ("output_norm.weight".to_owned(), vec![WIDTH]),
-    ];
-    for layer in 0..LAYERS {
-        for (part, dims) in [
-            ("attn_norm", vec![WIDTH]),
-            ("attn_q", vec![WIDTH, WIDTH]),
-            ("attn_k", vec![WIDTH, KEYS]),
-            ("attn_v", vec![WIDTH, KEYS]),
-            ("attn_output", vec![WIDTH, WIDTH]),
-            ("ffn_norm", vec![WIDTH]),
-            ("ffn_gate", vec![WIDTH, HIDDEN]),
-            ("ffn_up", vec![WIDTH, HIDDEN]),
-            ("ffn_down", vec![HIDDEN, WIDTH]),
-        ] {
-            names.push((format!("blk.{layer}.{part}.weight"), dims));
-        }
-    }
-    let tensors: Vec<(&str, &[u64])> = names
-        .iter()
-        .map(|(name, dims)| (name.as_str(), dims.as_slice()))
-        .collect();
-    let header = random_metadata(tensors.len());
-    let mut out = Writer::new(target, &header, &tensors, TensorKind::Q8_0)?;
-    let mut state = 1_u32;
-    for (_, dims) in &tensors {
-        let size = 1.7 / f32::from(u16::try_from(dims[0])?).sqrt();
-        out.tensor(dims, TensorKind::Q8_0, |_, numbers| {
-            for number in numbers {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let unit = f32::from(u16::try_from(state >> 16).expect("16 bits")) / 32_768.0;
-                *number = if dims.len() == 1 {
-                    1.0
-                } else {
-                    (unit - 1.0) * size
-                };
-            }
-        })?;
-    }
-    out.finish()
-}
-
-fn random_metadata(tensors: usize) -> Vec<u8> {
-    let texts = [
-        ("general.architecture", "llama"),
-        ("tokenizer.ggml.model", "gpt2"),
-    ];
-    let sizes = [
-        ("llama.block_count", LAYERS as u64),
-        ("llama.context_length", 4096),
-        ("llama.embedding_length", WIDTH),
-        ("llama.feed_forward_length", HIDDEN),
-        ("llama.attention.head_count", WIDTH / 64),
-        ("llama.attention.head_count_kv", KEYS / 64),
-    ];
-    let floats = [
-        ("llama.attention.layer_norm_rms_epsilon", 1e-5_f32),
-        ("llama.rope.freq_base", 1e4),
-    ];
-    let mut out = b"GGUF\x03\0\0\0".to_vec();
-    let keys = texts.len() + sizes.len() + floats.len() + 1;
-    out.extend(
-        [tensors as u64, keys as u64]
-            .iter()
-            .flat_map(|count| count.to_le_bytes()),
-    );
-    for (key, text) in texts {
-        put_text(&mut out, key);
-        out.extend(8_u32.to_le_bytes());
-        put_text(&mut out, text);
-    }
-    for (key, size) in sizes {
-        put_text(&mut out, key);
-        out.extend(10_u32.to_le_bytes());
-        out.extend(size.to_le_bytes());
-    }
-    for (key, number) in floats {
-        put_text(&mut out, key);
-        out.extend(6_u32.to_le_bytes());
-        out.extend(number.to_le_bytes());
-    }
-    put_text(&mut out, "tokenizer.ggml.tokens");
-    out.extend([9_u32, 8].iter().flat_map(|kind| kind.to_le_bytes()));
-    out.extend(VOCAB.to_le_bytes());
-    for token in 0..VOCAB {
-        put_text(&mut out, &format!("t{token}"));
-    }
-    out
-}
-
-/// What the matrices of a file are stored as, the most common first.
-pub(super) fn stored(file: &GgufFile) -> Vec<TensorKind> {
-    let mut counts: Vec<(u64, TensorKind)> = Vec::new();
-    let matrices = file.tensors().iter().filter(|tensor| tensor.dims.len() > 1);
-    for TensorInfo { kind, bytes, .. } in matrices {
-        match counts.iter_mut().find(|(_, known)| known == kind) {
-            Some((count, _)) => *count += bytes,
-            None => counts.push((*bytes, *kind)),
-        }
-    }
-    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    counts.into_iter().map(|(_, kind)| kind).collect()
 }

@@ -2,10 +2,11 @@
 
 mod file;
 mod quantise;
+mod random;
 
 use std::path::{Path, PathBuf};
 
-use compere::model::gguf::{GgufFile, TensorKind};
+use compere::model::gguf::TensorKind;
 use serde::Deserialize;
 
 use crate::Failure;
@@ -29,56 +30,68 @@ pub(crate) fn convert(source: &Path, kind: TensorKind, target: &Path) -> Result<
     file::convert(source, kind, target)
 }
 
-/// Measures the types and prints a line of figures for each as it comes.
+/// Measures the types and prints figures for each as they come: the default model's logits, then speed and logits of a
+/// random model of every architecture.
 pub(crate) fn figures(options: &Options) -> Result<bool, Failure> {
     let folder = Folder::new("types")?;
-    let [random, baseline, typed, plain] =
-        ["random", "q4_1", "typed", "plain"].map(|name| folder.path().join(format!("{name}.gguf")));
-    file::random(&random)?;
-    file::convert(&random, TensorKind::Q4_1, &baseline)?;
-    let prompts = prompts()?;
+    let paths = Paths {
+        typed: folder.path().join("typed.gguf"),
+        plain: folder.path().join("plain.gguf"),
+    };
+    let mut measured: Vec<TensorKind> = file::TYPES.iter().map(|(kind, _)| *kind).collect();
+    if !options.only.is_empty() {
+        measured.retain(|kind| options.only.contains(&kind.name().to_lowercase()));
+    }
     let mut kept = true;
-    for (kind, _) in file::TYPES {
-        let name = kind.name().to_lowercase();
-        if !options.only.is_empty() && !options.only.contains(&name) {
-            continue;
-        }
-        file::convert(&random, kind, &typed)?;
-        let [prefill, decode] = speed(options, &baseline, &typed)?;
-        file::convert(&options.model, kind, &typed)?;
-        file::convert(&typed, TensorKind::F32, &plain)?;
-        let stored: Vec<&str> = file::stored(&GgufFile::open(&typed)?)
-            .into_iter()
-            .map(TensorKind::name)
-            .collect();
-        let apart = compare(options, &typed, &plain, &prompts)?;
-        println!(
-            "type {name} logits with {}: the same choice at {} of {} positions",
-            stored.join(" and "),
-            apart.same,
-            apart.positions
-        );
-        // Floats have no integer kernels.
-        let integer = kind.block_elements() > 1;
-        let slowest = if integer { 0.2 } else { 0.02 };
-        let line = [
-            ("prefill_512", prefill, "x", Bound::AtLeast(slowest)),
-            ("decode_1_at_512", decode, "x", Bound::AtLeast(slowest)),
-            (
-                "worst_logit_difference",
-                apart.worst,
-                "logits",
-                Bound::AtMost(8.0),
-            ),
-            ("worst_cosine", apart.cosine, "cosine", Bound::AtLeast(0.9)),
-        ];
-        for (what, value, unit, bound) in line {
-            let figure = Figure::new(format!("type_{name}_{what}"), value, unit, bound);
-            println!("{figure}");
-            kept &= figure.holds();
+    let prompts = prompts()?;
+    for kind in &measured {
+        let apart = apart(options, &options.model, *kind, &paths, &prompts)?;
+        kept &= apart.show(&format!("type_{}", kind.name().to_lowercase()));
+    }
+    let prompts = random::prompts();
+    for architecture in random::ARCHITECTURES {
+        let [source, baseline] =
+            ["random", "q4_1"].map(|name| folder.path().join(format!("{name}.gguf")));
+        random::write(architecture, &source)?;
+        file::convert(&source, TensorKind::Q4_1, &baseline)?;
+        for kind in &measured {
+            let name = format!("type_{}_{}", kind.name().to_lowercase(), architecture.name);
+            let apart = apart(options, &source, *kind, &paths, &prompts)?;
+            kept &= apart.show(&name);
+            let ratios = speed(options, &baseline, &paths.typed)?;
+            // Floats have no integer kernels.
+            let integer = kind.block_elements() > 1;
+            let slowest = Bound::AtLeast(if integer { 0.2 } else { 0.02 });
+            for (what, ratio) in ["prefill_512", "decode_1_at_512"].iter().zip(ratios) {
+                kept &= show(Figure::new(format!("{name}_{what}"), ratio, "x", slowest));
+            }
         }
     }
     Ok(kept)
+}
+
+fn show(figure: Figure) -> bool {
+    println!("{figure}");
+    figure.holds()
+}
+
+/// Files that are written anew for every type.
+struct Paths {
+    typed: PathBuf,
+    plain: PathBuf,
+}
+
+/// How far the model in `source`, written as `kind`, is from the same numbers written as F32.
+fn apart(
+    options: &Options,
+    source: &Path,
+    kind: TensorKind,
+    paths: &Paths,
+    prompts: &[Vec<u32>],
+) -> Result<Apart, Failure> {
+    file::convert(source, kind, &paths.typed)?;
+    file::convert(&paths.typed, TensorKind::F32, &paths.plain)?;
+    compare(options, &paths.typed, &paths.plain, prompts)
 }
 
 /// Ratios of prefill and decode to the baseline.
@@ -101,6 +114,8 @@ fn speed(options: &Options, baseline: &Path, typed: &Path) -> Result<[f64; 2], F
 /// How far two models' logits are apart.
 struct Apart {
     worst: f64,
+    /// Root of the mean square of the reference's logits about their mean, which `worst` is to be seen beside.
+    spread: f64,
     /// The least of all positions.
     cosine: f64,
     /// Positions with the same most likely token.
@@ -119,8 +134,10 @@ fn compare(
         let rows = prompts.iter().map(|tokens| model.logits(tokens));
         Ok(rows.collect::<Result<Vec<_>, _>>()?.concat())
     };
+    let mut squares = 0.0;
     let mut apart = Apart {
         worst: 0.0,
+        spread: 0.0,
         cosine: 1.0,
         same: 0,
         positions: 0,
@@ -134,11 +151,35 @@ fn compare(
             ours += a * a;
             theirs += b * b;
         }
+        let count = plain.len() as f64;
+        let mean = plain.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
+        squares += theirs / count - mean * mean;
         apart.cosine = apart.cosine.min(both / (ours * theirs).sqrt());
         apart.same += usize::from(likeliest(typed) == likeliest(plain));
         apart.positions += 1;
     }
+    apart.spread = (squares / apart.positions as f64).sqrt();
     Ok(apart)
+}
+
+impl Apart {
+    /// Prints it; whether it keeps its bounds.
+    fn show(&self, name: &str) -> bool {
+        println!(
+            "logits {name}: spread {:.2}, the same choice at {} of {} positions",
+            self.spread, self.same, self.positions
+        );
+        let worst = Bound::AtMost(8.0);
+        let cosine = Bound::AtLeast(0.9);
+        let kept = show(Figure::new(
+            format!("{name}_worst_logit_difference"),
+            self.worst,
+            "logits",
+            worst,
+        ));
+        let cosines = format!("{name}_worst_cosine");
+        show(Figure::new(cosines, self.cosine, "cosine", cosine)) && kept
+    }
 }
 
 fn likeliest(logits: &[f32]) -> Option<usize> {
