@@ -49,7 +49,8 @@ pub(super) fn measure(options: &Options) -> Result<Live, Failure> {
     })
 }
 
-/// As many answers right before each swap as right after it.
+/// As many answers right before each swap as right after it, each to a question that was not asked before: one that was
+/// would be found whole in the cache, which no swap can be compared with.
 fn around_swaps(
     server: &Server,
     options: &Options,
@@ -57,14 +58,19 @@ fn around_swaps(
 ) -> Result<f64, Failure> {
     let each = options.answers.div_ceil(options.swaps.max(1));
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    first_segment_ms(server, 0)?;
+    let mut asked = 0;
+    let mut ask = || {
+        asked += 1;
+        first_segment_ms(server, asked)
+    };
+    ask()?;
     for _ in 0..options.swaps {
-        for n in 0..each {
-            before.push(first_segment_ms(server, n)?);
+        for _ in 0..each {
+            before.push(ask()?);
         }
         swap()?;
-        for n in 0..each {
-            after.push(first_segment_ms(server, n)?);
+        for _ in 0..each {
+            after.push(ask()?);
         }
     }
     println!(
