@@ -26,6 +26,10 @@ pub struct EngineStats {
     pub prompt_tokens: AtomicU64,
     /// Tokens sampled.
     pub generation_tokens: AtomicU64,
+    /// Tokens guessed, and computed to see whether they are right.
+    pub speculated_tokens: AtomicU64,
+    /// Those of them that were.
+    pub speculated_right_tokens: AtomicU64,
     /// Tokens sampled more than one step after their stream was dropped: stays 0.
     pub zombie_tokens: AtomicU64,
     /// Submission to first token.
@@ -59,6 +63,8 @@ impl Default for EngineStats {
             prefix_hit_tokens: AtomicU64::default(),
             prompt_tokens: AtomicU64::default(),
             generation_tokens: AtomicU64::default(),
+            speculated_tokens: AtomicU64::default(),
+            speculated_right_tokens: AtomicU64::default(),
             zombie_tokens: AtomicU64::default(),
             time_to_first_token: Histogram::new(super::LATENCY_BUCKETS),
             inter_token: Histogram::new(STEP_BUCKETS),

@@ -83,6 +83,8 @@ pub(super) const TABLE: &[Entry] = &[
     row("avatar_engine_prefix_cache_hit_tokens_total", Kind::Counter, &[], "Prompt tokens found in the prefix cache."),
     row("avatar_engine_prompt_tokens_total", Kind::Counter, &[], "Prompt tokens of admitted requests."),
     row("avatar_engine_generation_tokens_total", Kind::Counter, &[], "Tokens sampled."),
+    row("avatar_engine_speculated_tokens_total", Kind::Counter, &[], "Tokens guessed from what stood before, and computed to see whether they are right."),
+    row("avatar_engine_speculated_right_tokens_total", Kind::Counter, &[], "Guessed tokens that were right: each saved a step of its stream."),
     row("avatar_engine_time_to_first_token_seconds", Kind::Histogram, &[], "Submission of a request to its first token."),
     row("avatar_engine_inter_token_seconds", Kind::Histogram, &[], "Time between two tokens of one stream."),
     row("avatar_engine_step_seconds", Kind::Histogram, &[], "Time of one engine step."),

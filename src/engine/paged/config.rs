@@ -8,6 +8,8 @@ use super::order::Policy;
 
 /// Longer waits are nobody's intention, and sums of times stay in range.
 const DAY_MS: u64 = 86_400_000;
+/// Each row takes logits of the whole vocabulary.
+const MOST_SPECULATED: usize = 256;
 
 /// Settings of the paged engine; every one has a default.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,6 +23,9 @@ pub struct Config {
     /// What a step beside decoding streams shall take, in milliseconds: from the measured speed follows how much of a
     /// prompt it computes. 0 keeps to `mixed_step_tokens`.
     pub target_step_ms: u64,
+    /// Most rows of a step that continues streams, one a stream and the rest for tokens that are guessed from the prompt and
+    /// checked in the same step. Guesses change the speed of an answer, never the answer. 0 guesses nothing.
+    pub speculate_rows: usize,
     /// Most sequences with KV blocks at a time; less than both step sizes, so that prompts always advance.
     pub max_running: usize,
     /// Most requests waiting; more are refused at once.
@@ -41,6 +46,7 @@ impl Default for Config {
             step_tokens: 512,
             mixed_step_tokens: 128,
             target_step_ms: 100,
+            speculate_rows: 16,
             max_running: 32,
             queue: 256,
             pin_share: 0.25,
@@ -89,6 +95,11 @@ impl Config {
                 "max_running",
                 self.max_running < smaller_step,
                 "less than step_tokens and mixed_step_tokens",
+            ),
+            (
+                "speculate_rows",
+                self.speculate_rows <= MOST_SPECULATED,
+                "at most 256",
             ),
             ("queue", self.queue > 0, "at least 1"),
             (

@@ -30,7 +30,8 @@ pub struct FakeRunner {
 
 #[derive(Debug)]
 enum Voice {
-    Hash,
+    /// Of so many of the latest tokens.
+    Hash(usize),
     Script(Script),
 }
 
@@ -38,7 +39,13 @@ impl FakeRunner {
     /// Says what a hash of the whole context yields: any other context gives other logits.
     #[must_use]
     pub fn hashing(limits: RunnerLimits) -> Self {
-        Self::new(limits, Voice::Hash)
+        Self::new(limits, Voice::Hash(usize::MAX))
+    }
+
+    /// As [`FakeRunner::hashing`], but of the latest `memory` tokens only, so that it comes to repeat itself.
+    #[must_use]
+    pub fn forgetful(limits: RunnerLimits, memory: usize) -> Self {
+        Self::new(limits, Voice::Hash(memory))
     }
 
     /// Says what `script` tells it to.
@@ -135,9 +142,9 @@ impl FakeRunner {
 
     fn speak(&self, logits: &mut Vec<f32>) {
         match &self.voice {
-            Voice::Hash => {
-                let state = self
-                    .context
+            Voice::Hash(memory) => {
+                let forgotten = self.context.len().saturating_sub(*memory);
+                let state = self.context[forgotten..]
                     .iter()
                     .fold(0, |state, token| mix(state, *token));
                 let vocab = u32::try_from(self.limits.vocab).unwrap_or(u32::MAX);

@@ -25,6 +25,7 @@ mod sampler;
 mod scheduler;
 mod sequence;
 mod shared;
+mod speculate;
 mod step;
 mod stop;
 #[cfg(test)]

@@ -31,11 +31,15 @@ pub(super) struct Scheduler {
     unwarmed: usize,
     /// Streams that this step continues.
     decodes: usize,
+    /// Most rows of a step that continues streams, of those known and those guessed, as long as there are guesses.
+    speculate_rows: usize,
+    /// Tokens that this step guesses.
+    guesses: usize,
 }
 
 /// Of so many steps that continue streams one may compute a part of a warmed prefix: few enough that the streams' P95
 /// gap between tokens stays what it is without.
-const WARM_EVERY: usize = 24;
+const WARM_EVERY: usize = 32;
 
 /// What the queue's changes in one step add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +83,8 @@ impl Scheduler {
             warmed_at: None,
             unwarmed: 0,
             decodes: 0,
+            speculate_rows: config.speculate_rows,
+            guesses: 0,
         }
     }
 
@@ -157,20 +163,10 @@ impl Scheduler {
     /// Sets each running sequence's `rows`: every decode, then prompts in chunks, best rank first, while the step has
     /// room. Admits from the queue strictly in order: what does not fit is not overtaken, so it gets its turn.
     pub(super) fn plan(&mut self, planning: &mut Planning<'_>) {
-        for sequence in &mut self.running {
-            sequence.rows = 0;
-        }
+        self.running.iter_mut().for_each(Sequence::rest);
         self.waiting.advance(planning.now);
         self.grow_decodes(planning);
-        self.decodes = 0;
-        for sequence in self
-            .running
-            .iter_mut()
-            .filter(|sequence| sequence.decodes())
-        {
-            sequence.rows = 1;
-            self.decodes += 1;
-        }
+        self.plan_decodes(planning.kv.block_tokens());
         let beside = self.pace.prompt_tokens(self.decodes);
         let all = match self.decodes {
             0 => self.step_tokens,
@@ -185,9 +181,23 @@ impl Scheduler {
         self.fill(Room { all, warm, paused }, planning);
     }
 
+    /// Continues every stream, with guesses as far as the rows of a step and the blocks that it holds anyway allow.
+    fn plan_decodes(&mut self, block_tokens: usize) {
+        let decodes = |sequence: &&Sequence| sequence.decodes();
+        let streams = self.running.iter().filter(decodes).count();
+        let mut left = self.speculate_rows.saturating_sub(streams);
+        for sequence in self.running.iter_mut().filter(|s| s.decodes()) {
+            let room = sequence.table.blocks().len() * block_tokens - sequence.tokens.len();
+            sequence.decode(room.min(left), streams);
+            left -= sequence.guess().len();
+        }
+        self.decodes = streams;
+        self.guesses = self.speculate_rows.saturating_sub(streams) - left;
+    }
+
     /// Learns what the step as planned took, which computed `tokens` tokens in all.
     pub(super) fn learn(&mut self, tokens: usize, took: Duration) {
-        let prompt = tokens.saturating_sub(self.decodes);
+        let prompt = tokens.saturating_sub(self.decodes + self.guesses);
         self.pace.learn(self.decodes, prompt, took);
     }
 

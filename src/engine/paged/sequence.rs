@@ -9,6 +9,7 @@ use super::kv::{BlockTable, KeySpace};
 use super::logprobs::PromptScores;
 use super::output::Output;
 use super::sampler::{DrawCounter, NoUsableLogit, Penalties, Sampler};
+use super::speculate::Speculation;
 use crate::engine::{
     Finish, FinishReason, GenerateRequest, PinId, Priority, Sampling, StreamSender, Timings,
     TokenEvent, Usage,
@@ -68,6 +69,7 @@ pub(super) struct Sequence {
     ending: Ending,
     prompt_scores: Option<PromptScores>,
     output: Output,
+    speculation: Speculation,
     sender: StreamSender,
     started_at: Option<Instant>,
     first_token_at: Option<Instant>,
@@ -106,6 +108,7 @@ impl Sequence {
             ending,
             prompt_scores: request.prompt_logprobs.map(PromptScores::new),
             output: Output::new(request.stop, request.logprobs),
+            speculation: Speculation::default(),
             sender,
             started_at: None,
             first_token_at: None,
@@ -213,7 +216,44 @@ impl Sequence {
 
     /// Whether this step's rows reach the end of what is known, so that the next token can be chosen.
     pub(super) fn wants_logits(&self) -> bool {
-        self.rows > 0 && self.rows == self.pending() && self.completion() < self.max_tokens
+        self.rows > 0 && self.known_rows() == self.pending() && self.completion() < self.max_tokens
+    }
+
+    /// Makes this step compute its next token, and up to `most` guessed ones with it, one of `streams` streams.
+    pub(super) fn decode(&mut self, most: usize, streams: usize) {
+        let left = self.max_tokens - self.completion() - 1;
+        let most = most.min(left);
+        self.speculation.look_up(&self.tokens, most, streams);
+        self.rows = 1 + self.speculation.guess().len();
+    }
+
+    /// Makes this step compute nothing of it, unless it is said otherwise.
+    pub(super) fn rest(&mut self) {
+        self.rows = 0;
+        self.speculation.clear();
+    }
+
+    /// Tokens that this step computes without knowing whether they will be said; the last of its rows.
+    pub(super) fn guess(&self) -> &[TokenId] {
+        self.speculation.guess()
+    }
+
+    /// Those of this step's rows whose tokens are known.
+    pub(super) fn known_rows(&self) -> usize {
+        self.rows - self.guess().len()
+    }
+
+    /// Whether the token just accepted is the guess of that index, so that the row computed for it counts.
+    pub(super) fn guessed_right(&self, index: usize) -> bool {
+        self.end.is_none() && self.tokens.last() == self.guess().get(index)
+    }
+
+    /// Notes how many of the guesses were right.
+    pub(super) fn end_guess(&mut self, right: usize, stats: &EngineStats) {
+        add(&stats.speculated_tokens, self.guess().len());
+        add(&stats.speculated_right_tokens, right);
+        self.speculation.learn(right, self.end.is_some());
+        self.speculation.clear();
     }
 
     /// Most tokens that it can come to need room for.

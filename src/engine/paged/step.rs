@@ -14,6 +14,7 @@ use super::scheduler::{Moves, Planning, Scheduler};
 use super::sequence::{End, Purpose, Sequence};
 use super::shared::Shared;
 use crate::engine::{FinishReason, PinId};
+use crate::telemetry::EngineStats;
 use crate::tokenizer::Tokenizer;
 
 /// The engine behind its queue; one thread at a time steps it.
@@ -179,29 +180,31 @@ impl Core {
         let now = self.now();
         let mut rows = self.logits.chunks_exact_mut(self.vocab);
         for sequence in self.scheduler.planned_mut() {
-            let stored = sequence.table.stored() + sequence.rows;
+            let mut stored = sequence.table.stored() + sequence.known_rows();
             let scored = sequence.rows_to_score().len();
             let scored = sequence.score_prompt(rows.by_ref().take(scored));
-            let logits = if sequence.wants_logits() {
-                rows.next()
-            } else {
-                None
+            let chosen = match sequence.wants_logits() {
+                true => 1 + sequence.guess().len(),
+                false => 0,
             };
-            self.kv
-                .commit(&mut sequence.table, &sequence.tokens, stored);
+            let logits = rows.by_ref().take(chosen);
             if let Err(error) = scored {
                 sequence.end = Some(End::Failed(error.to_string()));
-            } else if let Some(logits) = logits {
-                match sequence.choose(&mut self.sampler, &self.tokenizer, logits) {
-                    Ok(token) => {
-                        sequence.count_zombie(self.steps, &self.shared.stats);
-                        sequence.accept(token, &self.tokenizer, now, &self.shared.stats);
-                    }
-                    Err(error) => sequence.end = Some(End::Failed(error.to_string())),
-                }
-            } else if sequence.pending() == 0 {
+                logits.for_each(drop);
+            } else if chosen > 0 {
+                let mut chooser = Chooser {
+                    sampler: &mut self.sampler,
+                    tokenizer: &self.tokenizer,
+                    stats: &self.shared.stats,
+                    step: self.steps,
+                    now,
+                };
+                stored += chooser.choose(sequence, logits);
+            } else if stored == sequence.tokens.len() {
                 sequence.end = Some(End::Finished(sequence.reason_when_computed()));
             }
+            self.kv
+                .commit(&mut sequence.table, &sequence.tokens, stored);
         }
     }
 
@@ -299,6 +302,45 @@ impl Core {
     }
 }
 
+/// What choosing a sequence's next tokens takes.
+struct Chooser<'a> {
+    sampler: &'a mut Sampler,
+    tokenizer: &'a Tokenizer,
+    stats: &'a EngineStats,
+    step: u64,
+    now: Instant,
+}
+
+impl Chooser<'_> {
+    /// Chooses a token from the last known row's logits, and from each further row's as long as the token guessed there
+    /// is the one that was chosen; returns how many guesses were right.
+    fn choose<'a>(
+        &mut self,
+        sequence: &mut Sequence,
+        rows: impl Iterator<Item = &'a mut [f32]>,
+    ) -> usize {
+        let mut right = 0;
+        let mut more = true;
+        // All rows are taken, so that the next sequence finds its own.
+        for logits in rows {
+            if !more {
+                continue;
+            }
+            match sequence.choose(self.sampler, self.tokenizer, logits) {
+                Ok(token) => {
+                    sequence.count_zombie(self.step, self.stats);
+                    sequence.accept(token, self.tokenizer, self.now, self.stats);
+                }
+                Err(error) => sequence.end = Some(End::Failed(error.to_string())),
+            }
+            more = sequence.guessed_right(right);
+            right += usize::from(more);
+        }
+        sequence.end_guess(right, self.stats);
+        right
+    }
+}
+
 #[cfg(test)]
 impl Core {
     pub(super) fn scheduler(&self) -> &Scheduler {
@@ -325,9 +367,11 @@ fn append(batch: &mut Batch, sequence: &Sequence, block_tokens: usize) {
     let block = batch.blocks.len();
     let end = position + sequence.rows;
     let blocks = end.div_ceil(block_tokens);
+    let known = position + sequence.known_rows();
     batch
         .tokens
-        .extend_from_slice(&sequence.tokens[position..end]);
+        .extend_from_slice(&sequence.tokens[position..known]);
+    batch.tokens.extend_from_slice(sequence.guess());
     batch
         .blocks
         .extend_from_slice(&sequence.table.blocks()[..blocks]);
@@ -341,6 +385,7 @@ fn append(batch: &mut Batch, sequence: &Sequence, block_tokens: usize) {
     let scored = sequence.rows_to_score();
     batch.logit_rows.extend(scored.map(|index| row + index));
     if sequence.wants_logits() {
-        batch.logit_rows.push(batch.tokens.len() - 1);
+        let last = row + sequence.known_rows() - 1;
+        batch.logit_rows.extend(last..batch.tokens.len());
     }
 }

@@ -9,6 +9,7 @@ mod logprobs;
 mod pinning;
 mod properties;
 mod refusals;
+mod speculation;
 mod starvation;
 mod support;
 mod text;

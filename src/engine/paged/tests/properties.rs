@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::support::{Reader, Rig, choices_alone, config, limits, prompt, request};
+use super::support::{Reader, Rig, choices_of, config, limits, prompt, request};
 use crate::engine::paged::Config;
+use crate::engine::paged::fake::FakeRunner;
 use crate::engine::paged::sequence::Purpose;
 use crate::engine::{
     FinishReason, GenerateRequest, PinId, PinTicket, Priority, Sampling, SubmitError,
@@ -160,27 +161,55 @@ struct Shape {
     pin_share: f64,
     target_step_ms: u64,
     tick_us: u64,
+    speculate_rows: usize,
+    /// Tokens that the model's next one depends on: with few it repeats itself, so that guesses are right.
+    memory: usize,
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
     let pins = prop_oneof![Just(0.0), Just(0.3), Just(0.6)];
     let pace = (0..3_u64, 0..3000_u64);
-    (3..14_usize, 1..6_usize, 1..5_usize, 1..40_usize, pins, pace).prop_map(
-        |(blocks, block_tokens, max_running, extra, pin_share, (target_step_ms, tick_us))| Shape {
-            blocks,
-            block_tokens,
-            max_running,
-            step_tokens: max_running + extra,
-            pin_share,
-            target_step_ms,
-            tick_us,
-        },
+    let memory = prop_oneof![Just(1_usize), Just(2), Just(usize::MAX)];
+    let pool = (3..14_usize, 1..9_usize);
+    (
+        pool,
+        1..5_usize,
+        1..40_usize,
+        pins,
+        pace,
+        0..12_usize,
+        memory,
     )
+        .prop_map(
+            |(
+                (blocks, block_tokens),
+                max_running,
+                extra,
+                pin_share,
+                pace,
+                speculate_rows,
+                memory,
+            )| {
+                let (target_step_ms, tick_us) = pace;
+                Shape {
+                    blocks,
+                    block_tokens,
+                    max_running,
+                    step_tokens: max_running + extra,
+                    pin_share,
+                    target_step_ms,
+                    tick_us,
+                    speculate_rows,
+                    memory,
+                }
+            },
+        )
 }
 
 /// The engine under test and what is known about each request.
 struct World {
     rig: Rig,
+    memory: usize,
     /// Each with its place among the request's choices.
     live: Vec<((GenerateRequest, usize), Reader)>,
     warming: Vec<Reader>,
@@ -198,12 +227,15 @@ impl World {
             pin_share: shape.pin_share,
             aging_ms: 100,
             target_step_ms: shape.target_step_ms,
+            speculate_rows: shape.speculate_rows,
             ..config()
         };
-        let rig = Rig::new(limits(shape.blocks, shape.block_tokens), &config);
+        let limits = limits(shape.blocks, shape.block_tokens);
+        let rig = Rig::over(FakeRunner::forgetful(limits, shape.memory), &config);
         *rig.tick.lock().unwrap() = Duration::from_micros(shape.tick_us);
         Self {
             rig,
+            memory: shape.memory,
             live: Vec::new(),
             warming: Vec::new(),
             tickets: Vec::new(),
@@ -255,7 +287,7 @@ impl World {
         }
     }
 
-    /// A step in which every stream that is decoding gets a token, is preempted, or ends.
+    /// A step in which every stream that is decoding gets at least a token, is preempted, or ends.
     fn step(&mut self) {
         let state = |rig: &Rig| -> Vec<(u64, usize, u32)> {
             let running = rig.core.scheduler().running().iter();
@@ -271,7 +303,7 @@ impl World {
             let Some(sequence) = all.into_iter().find(|sequence| sequence.serial == serial) else {
                 continue;
             };
-            let advanced = sequence.completion() == completion + 1;
+            let advanced = sequence.completion() > completion;
             let preempted = sequence.preemptions == preemptions + 1;
             assert!(advanced || preempted, "sequence {serial} got nothing");
         }
@@ -291,7 +323,7 @@ impl World {
         for ((request, choice), mut reader) in self.live {
             let text = reader.text();
             let finish = reader.end();
-            let mut alone = choices_alone(request, choice + 1).remove(choice);
+            let mut alone = choices_of(self.memory, request, choice + 1).remove(choice);
             let (expected, expected_finish) = (alone.text(), alone.end());
             assert!(alone.scores.starts_with(&reader.scores));
             match finish.reason {

@@ -40,6 +40,7 @@ pub(super) fn config() -> Config {
         step_tokens: 16,
         mixed_step_tokens: 8,
         target_step_ms: 0,
+        speculate_rows: 0,
         max_running: 4,
         queue: 64,
         pin_share: 0.0,
@@ -261,13 +262,19 @@ pub(super) fn alone(request: GenerateRequest) -> (String, Finish) {
 
 /// As [`alone`], for all choices.
 pub(super) fn choices_alone(request: GenerateRequest, n: usize) -> Vec<Reader> {
+    choices_of(usize::MAX, request, n)
+}
+
+/// As [`choices_alone`], of a model that remembers so many tokens. Nothing is guessed.
+pub(super) fn choices_of(memory: usize, request: GenerateRequest, n: usize) -> Vec<Reader> {
     let block_tokens = 4;
     let big = Config {
         step_tokens: 4096,
         mixed_step_tokens: 4096,
         ..config()
     };
-    let mut rig = Rig::new(limits(1024, block_tokens), &big);
+    let runner = FakeRunner::forgetful(limits(1024, block_tokens), memory);
+    let mut rig = Rig::over(runner, &big);
     let request = GenerateRequest {
         deadline: None,
         ..request
