@@ -124,8 +124,10 @@ fn probes_that_open_a_stream_and_leave_are_all_forgotten() {
     let paged = PagedServer::saying(&endless());
     // Nothing is generated while they come and go, so none of them can be answered before it leaves.
     paged.control.close();
-    let [_, (path, body)] = requests(true);
-    for _ in 0..100 {
+    let [_, (path, mut body)] = requests(true);
+    for probe in 0..100 {
+        // A room of its own each, else they wait for one another.
+        body["room_id"] = json!(format!("r{probe}"));
         let events = sent(&paged, path, &body).events();
         assert!(events.head.header("x-response-id").is_some());
     }

@@ -29,6 +29,8 @@ mod operators;
 mod program;
 /// Changes of a harness while the server answers.
 mod reload;
+/// Live rooms: one speaks, the others wait, give way, or come too late.
+mod rooms;
 /// The official OpenAI client against a real server.
 mod sdk;
 /// The way down: refuse, finish, end, close.

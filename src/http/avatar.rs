@@ -1,4 +1,4 @@
-//! `POST /v1/avatar/respond`: a turn as events or as one object; and its cancellation.
+//! `POST /v1/avatar/respond`: a turn as events or as one object; its cancellation, and the end of its room.
 
 use std::sync::Arc;
 
@@ -10,13 +10,16 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::error::{ApiError, Code};
+use super::fields::Fields;
 use super::sse::{self, Frames};
 use super::wire::respond::{Buffered, RespondCall, event, read_cancel};
 use super::{Shared, body};
 use crate::engine::SubmitError;
 use crate::shutdown::Phase;
 use crate::telemetry::events::TurnRejected;
-use crate::turn::{Rejection, RejectionCause, TurnEvent, TurnStream, Turns, UnknownTurn};
+use crate::turn::{
+    Rejection, RejectionCause, TurnEvent, TurnStream, Turns, UnknownRoom, UnknownTurn,
+};
 
 /// The header that carries a turn's id before its first event.
 const RESPONSE_ID: &str = "x-response-id";
@@ -83,6 +86,22 @@ pub(super) async fn cancel(
         .map_err(|UnknownTurn| unknown())?;
     Ok(Json(
         json!({"response_id": response_id, "status": "cancelled"}),
+    ))
+}
+
+/// Ends a room: its turns are cancelled, and it is forgotten.
+pub(super) async fn end_room(
+    State(shared): State<Arc<Shared>>,
+    room_id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Json<Value>, ApiError> {
+    Fields::root(body::optional(request, &shared.config.limits).await?)?.finish()?;
+    let unknown = || ApiError::new(Code::RoomNotFound, UnknownRoom.to_string());
+    let Path(room_id) = room_id.map_err(|_| unknown())?;
+    let turns = &shared.loaded().ok_or_else(unknown)?.turns;
+    let cancelled = turns.end_room(&room_id).map_err(|UnknownRoom| unknown())?;
+    Ok(Json(
+        json!({"room_id": room_id, "status": "ended", "cancelled": cancelled}),
     ))
 }
 

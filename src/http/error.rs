@@ -20,6 +20,7 @@ pub(super) enum Code {
     ModelNotFound,
     ResponseNotFound,
     HarnessNotFound,
+    RoomNotFound,
     HarnessRejected,
     MethodNotAllowed,
     RequestTimeout,
@@ -52,6 +53,7 @@ impl Code {
             Self::ModelNotFound => (S::NOT_FOUND, "model_not_found", CALLER),
             Self::ResponseNotFound => (S::NOT_FOUND, "response_not_found", CALLER),
             Self::HarnessNotFound => (S::NOT_FOUND, "harness_not_found", CALLER),
+            Self::RoomNotFound => (S::NOT_FOUND, "room_not_found", CALLER),
             Self::HarnessRejected => (S::UNPROCESSABLE_ENTITY, "harness_rejected", CALLER),
             Self::MethodNotAllowed => (S::METHOD_NOT_ALLOWED, "method_not_allowed", CALLER),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", CALLER),
@@ -130,6 +132,19 @@ impl ApiError {
         self.code
     }
 
+    /// The code of a turn that was refused after it had waited, by its word.
+    pub(super) fn of_failure(word: &str) -> Code {
+        let known = [
+            Code::EngineError,
+            Code::QueueFull,
+            Code::EngineStopped,
+            Code::ContextLengthExceeded,
+            Code::InvalidParameter,
+        ];
+        let found = known.into_iter().find(|code| code.row().1 == word);
+        found.unwrap_or(Code::Internal)
+    }
+
     /// The word for programs.
     pub(super) fn word(&self) -> &'static str {
         self.code.row().1
@@ -177,6 +192,7 @@ impl ApiError {
                 Self::new(Code::HarnessUnavailable, message).at("harness")
             }
             RejectionCause::Prompt(_) => Self::new(Code::Internal, message),
+            RejectionCause::Room(_) => Self::new(Code::QueueFull, message),
             RejectionCause::Template(TemplateError::Refused(_)) => {
                 Self::new(Code::InvalidParameter, message).at(prompt_field)
             }
@@ -219,7 +235,7 @@ mod tests {
     use super::*;
 
     /// Every code.
-    const ALL: [Code; 23] = [
+    const ALL: [Code; 24] = [
         Code::InvalidJson,
         Code::InvalidParameter,
         Code::MissingParameter,
@@ -229,6 +245,7 @@ mod tests {
         Code::ModelNotFound,
         Code::ResponseNotFound,
         Code::HarnessNotFound,
+        Code::RoomNotFound,
         Code::HarnessRejected,
         Code::MethodNotAllowed,
         Code::RequestTimeout,

@@ -29,7 +29,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 pub use admin::{AdminConfig, Operations};
 pub use config::{Config, ConfigError, Limits};
@@ -103,6 +103,7 @@ fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/avatar/respond", post(avatar::respond))
         .route("/v1/avatar/responses/{id}/cancel", post(avatar::cancel))
+        .route("/v1/avatar/rooms/{id}", delete(avatar::end_room))
         .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/completions", post(completions::complete))
         .route("/v1/models", get(models::list))

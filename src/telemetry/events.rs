@@ -16,7 +16,7 @@ pub struct TurnAccepted<'a> {
     pub room_id: &'a str,
     /// Comments to answer.
     pub comments: usize,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; 0 where it is not written yet.
     pub prompt_tokens: usize,
 }
 
@@ -84,7 +84,7 @@ impl FallbackSpoken<'_> {
 pub struct DeadlineMissed<'a> {
     /// Names the turn.
     pub response_id: &'a str,
-    /// How far the turn had come: `first_token` or `decode`.
+    /// How far the turn had come: `waiting` (in its room), `first_token` or `decode`.
     pub stage: &'static str,
 }
 

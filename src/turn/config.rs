@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::room;
 use crate::engine::{Sampling, SamplingError};
 
 /// Settings of all turns.
@@ -28,6 +29,8 @@ pub struct Config {
     pub min_p: f32,
     /// Above 0 up to 10; 1 is off, the default, since answers repeat facts of the prompt.
     pub repetition_penalty: f32,
+    /// Live rooms.
+    pub rooms: room::Config,
 }
 
 impl Default for Config {
@@ -43,6 +46,7 @@ impl Default for Config {
             top_k: 0,
             min_p: 0.0,
             repetition_penalty: 1.0,
+            rooms: room::Config::default(),
         }
     }
 }
@@ -87,7 +91,7 @@ impl Config {
             ),
             ("quiet_ms", self.quiet_ms > 0, "above 0"),
         ];
-        for (field, ok, expected) in checks {
+        for (field, ok, expected) in checks.into_iter().chain(self.rooms.checks()) {
             if !ok {
                 return Err(ConfigError::Field { field, expected });
             }
@@ -151,6 +155,16 @@ mod tests {
                 "quiet_ms",
                 Config {
                     quiet_ms: 0,
+                    ..Config::default()
+                },
+            ),
+            (
+                "rooms.idle_ms",
+                Config {
+                    rooms: room::Config {
+                        idle_ms: 0,
+                        ..room::Config::default()
+                    },
                     ..Config::default()
                 },
             ),

@@ -5,13 +5,21 @@ use crate::engine::Usage;
 /// What a turn tells its front end, in order; `Completed` or `Failed` ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnEvent {
-    /// The turn was accepted.
+    /// The turn was accepted and waits for others of its room; only where it does.
+    Queued {
+        /// Names the turn.
+        response_id: String,
+        /// How many turns go first, the one that speaks included.
+        position: usize,
+    },
+    /// The turn begins.
     Started {
         /// Names the turn.
         response_id: String,
         /// The model that answers.
         model: String,
-        /// Acceptance to the hand-over to the engine; its own queue is told in [`TurnTimings`].
+        /// Acceptance to the hand-over to the engine, the wait in the room included; the engine's own queue is told in
+        /// [`TurnTimings`].
         queue_ms: u64,
         /// Which harness speaks.
         harness: HarnessUsed,
@@ -123,6 +131,8 @@ pub enum TurnFinish {
     Deadline,
     /// A hook blocked what was asked or was to be said.
     Blocked,
+    /// Another turn of the room took its place.
+    Superseded,
     /// It was cancelled.
     Cancelled,
 }

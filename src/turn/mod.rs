@@ -1,10 +1,11 @@
 //! One conversational turn, free of transport and tensors: prompt, generation, speakable segments, one outcome.
 //!
-//! The life of a turn: [`Turns::respond`] finds the harness, asks its hooks, routes to skills, gathers facts (`plan`),
-//! renders the prompt and submits it (`talk`), and starts a task (`live`) that takes the model's text apart, runs tools
-//! between rounds, cuts what is to be said into segments, asks hooks about each, watches the deadline, and ends with
-//! exactly one terminal event, counted under exactly one outcome. Dropping the [`TurnStream`] or [`Turns::cancel`] ends
-//! it at once.
+//! The life of a turn: [`Turns::respond`] finds the harness, lets the turn into its room (`room`), asks hooks, routes to
+//! skills, gathers facts (`plan`), renders the prompt and submits it (`talk`), and starts a task (`live`) that waits for
+//! the room's other turns where there are any, takes the model's text apart, runs tools between rounds, cuts what is to be
+//! said into segments, asks hooks about each, watches the deadline, and ends with exactly one terminal event, counted
+//! under exactly one outcome. What it tells is kept on a `tape`. Dropping the [`TurnStream`] or [`Turns::cancel`] ends it
+//! at once.
 
 mod answer;
 mod changes;
@@ -23,26 +24,29 @@ mod prompt;
 pub mod read_aloud;
 mod registry;
 mod request;
+mod room;
 pub mod segment;
 mod speech;
 mod spelled;
 mod stream;
 mod tags;
 mod talk;
+mod tape;
 mod trial;
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use self::answer::Answer;
 use self::changes::Changes;
-use self::live::{Clock, Live, Round, Spent, Told};
-use self::plan::{Plan, Unplanned};
-use self::registry::{Cancel, Registry};
+use self::live::{Clock, Live, Opening, Round, Spent, Told};
+use self::plan::Plan;
+use self::registry::{Entry, Registry, Stop};
+use self::room::{Arrived, Newcomer, Place, Rooms};
 use self::tags::Tags;
 use self::talk::{Generation, Habit, Order};
+use self::tape::Tape;
 use crate::engine::Engine;
 use crate::harness::Calls;
 use crate::telemetry::Metrics;
@@ -56,17 +60,13 @@ pub use event::{
 };
 pub use harnesses::{HarnessChoice, HarnessError, Harnesses, built_in};
 pub use request::{Comment, Context, Showable, Trigger, TriggerKind, TurnRequest};
+pub use room::{Config as RoomsConfig, RoomError, Supersede};
 pub use spelled::{ScoredToken, Spelled};
 pub use stream::{Rejection, RejectionCause, TurnStream};
 
 // What callers need of templates, so that they know turns only.
 pub use crate::template::{Message, TemplateError};
 
-/// Events of a turn besides its segments, of which there are at most one a character: `Started`, the fallback line
-/// and the terminal event.
-const OTHER_EVENTS: usize = 3;
-/// Events of a round besides those, in the worst case: each call's end, what it shows, the skill that it activates.
-const EVENTS_PER_CALL: usize = 3;
 /// Calls of a round that are looked at; the others are as if they had not been written.
 const CALLS_PER_ROUND: usize = 64;
 
@@ -88,6 +88,11 @@ pub struct ServedModel {
 #[error("no turn of that response id is in flight")]
 pub struct UnknownTurn;
 
+/// No room of that id is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room of that id is known")]
+pub struct UnknownRoom;
+
 /// Answers viewers with one model and the harnesses of a server. Cheap to clone.
 #[derive(Clone)]
 pub struct Turns {
@@ -98,6 +103,7 @@ pub struct Turns {
     config: Arc<Config>,
     metrics: Arc<Metrics>,
     registry: Arc<Registry>,
+    rooms: Arc<Rooms>,
     changes: Arc<Changes>,
 }
 
@@ -122,6 +128,7 @@ impl Turns {
             model,
             harnesses: harnesses.into(),
             tools,
+            rooms: Arc::new(Rooms::new(config.rooms.clone())),
             config: Arc::new(config),
             metrics,
             registry: Arc::default(),
@@ -150,33 +157,94 @@ impl Turns {
         }
     }
 
-    /// Accepts a turn and speaks it in a task of its own; call it inside a tokio runtime. It speaks with the harness that
-    /// was pinned, else with what is in production now, to its end.
+    /// Accepts a turn and speaks it in a task of its own, at once or when the room's turns before it have ended; call it
+    /// inside a tokio runtime. It speaks with the harness that was pinned, else with what is in production now, to its end.
     ///
     /// # Errors
-    /// What the template or the engine refuses, or an unknown harness. It is counted as rejected, and nothing runs.
+    /// An unknown harness, a room that lets nobody in, or, of a turn that need not wait, what the template or the engine
+    /// refuses. It is counted as rejected, and nothing runs.
     pub fn respond(&self, request: TurnRequest) -> Result<TurnStream, Rejection> {
+        self.accept(request, true)
+    }
+
+    /// As [`Turns::respond`]; a turn that is `in_room` is alone there while it speaks.
+    fn accept(&self, request: TurnRequest, in_room: bool) -> Result<TurnStream, Rejection> {
         let accepted = Instant::now();
-        let refuse =
-            |Unplanned { cause, fallback }| self.rejected(&request.room_id, cause, fallback);
-        let plan = self.plan(&request).map_err(refuse)?;
+        let room_id = request.room_id.clone();
+        let refuse = |cause: RejectionCause, fallback| self.rejected(&room_id, cause, fallback);
+        let found = self.harnesses.at_once(&request.harness);
+        let found = found.map_err(|error| refuse(error.into(), None))?;
+        let harness_line = found.snapshot.settings.fallback.clone();
+        let entry = self.registry.enter();
+        let arrived = self.arrive(&request, &entry, in_room);
+        let (place, ahead) = arrived.map_err(|error| refuse(error.into(), harness_line))?;
+        let mut plan = self.plan(&request, found);
         let order = self.order(&plan, &request, accepted);
-        let generation = match (plan.blocked, &plan.line) {
-            (Some(_), _) | (None, Some(_)) => None,
-            (None, None) => Some(plan.talk.generate(&order).map_err(|cause| {
-                let fallback = plan.skills.fallback(&plan.found.snapshot);
-                refuse(Unplanned {
-                    cause,
-                    fallback: fallback.map(str::to_owned),
-                })
-            })?),
+        let opening = match ahead {
+            Some(ahead) => Opening::Waits { ahead },
+            None => {
+                let asked = self.hand_over(&mut plan, &request, &order);
+                Opening::Asked(asked.map_err(|cause| {
+                    let fallback = plan.skills.fallback(&plan.found.snapshot);
+                    refuse(cause, fallback.map(str::to_owned))
+                })?)
+            }
         };
-        if generation.is_some() {
-            let told = plan.found.snapshot.told(self.habit.calls);
-            let prompt = changes::of_prompt(told, &plan.talk.messages);
-            self.changes.note(&request.room_id, prompt, &self.metrics);
+        let ready = Ready {
+            entry,
+            place,
+            plan,
+            order,
+            accepted,
+        };
+        Ok(self.start(request, ready, opening))
+    }
+
+    /// Lets a turn into its room and ends those that it supersedes; also how many go first, where it has to wait.
+    fn arrive(
+        &self,
+        request: &TurnRequest,
+        entry: &Entry,
+        in_room: bool,
+    ) -> Result<(Option<Place>, Option<usize>), RoomError> {
+        if !in_room {
+            return Ok((None, None));
         }
-        Ok(self.start(request, plan, order, generation, accepted))
+        let Arrived {
+            place,
+            ahead,
+            superseded,
+        } = self.rooms.arrive(Newcomer {
+            room_id: &request.room_id,
+            response_id: &entry.response_id,
+            priority: request.priority,
+            supersede: request.supersede,
+        })?;
+        for response_id in superseded {
+            self.registry.stop(&response_id, Stop::Superseded);
+        }
+        Ok((Some(place), ahead))
+    }
+
+    /// Writes what the model is asked and hands it to the engine; `None` where it is not asked.
+    fn hand_over(
+        &self,
+        plan: &mut Plan,
+        request: &TurnRequest,
+        order: &Order,
+    ) -> Result<Option<Generation>, RejectionCause> {
+        if plan.blocked.is_none() {
+            let written = plan.write(request, self.habit.calls);
+            written.map_err(|error| RejectionCause::Prompt(error.to_string()))?;
+        }
+        if plan.blocked.is_some() || plan.line.is_some() {
+            return Ok(None);
+        }
+        let generation = plan.talk.generate(order)?;
+        let told = plan.found.snapshot.told(self.habit.calls);
+        let prompt = changes::of_prompt(told, &plan.talk.messages);
+        self.changes.note(&request.room_id, prompt, &self.metrics);
+        Ok(Some(generation))
     }
 
     /// Ends a turn at once, also before its first segment; its stream ends with `Completed` and reason `Cancelled`.
@@ -189,10 +257,23 @@ impl Turns {
         response_id: &str,
         played_through_seq: Option<usize>,
     ) -> Result<(), UnknownTurn> {
-        let known = self
-            .registry
-            .cancel(response_id, Cancel { played_through_seq });
+        let stop = Stop::Cancelled { played_through_seq };
+        let known = self.registry.stop(response_id, stop);
         known.then_some(()).ok_or(UnknownTurn)
+    }
+
+    /// Ends a room: cancels its turns and forgets it. Gives how many turns there were.
+    ///
+    /// # Errors
+    /// When there is no such room: nobody was in it, or it is forgotten.
+    pub fn end_room(&self, room_id: &str) -> Result<usize, UnknownRoom> {
+        let turns = self.rooms.end(room_id).ok_or(UnknownRoom)?;
+        for response_id in &turns {
+            let played_through_seq = None;
+            self.registry
+                .stop(response_id, Stop::Cancelled { played_through_seq });
+        }
+        Ok(turns.len())
     }
 
     /// Ends every turn in flight, as [`Turns::cancel`] does.
@@ -242,26 +323,28 @@ impl Turns {
         }
     }
 
-    fn start(
-        &self,
-        request: TurnRequest,
-        plan: Plan,
-        order: Order,
-        generation: Option<Generation>,
-        accepted: Instant,
-    ) -> TurnStream {
-        let entry = self.registry.enter();
+    fn start(&self, request: TurnRequest, ready: Ready, opening: Opening) -> TurnStream {
+        let Ready {
+            entry,
+            place,
+            plan,
+            order,
+            accepted,
+        } = ready;
         let response_id = entry.response_id.clone();
+        let asked = match &opening {
+            Opening::Asked(generation) => generation.as_ref(),
+            Opening::Waits { .. } => None,
+        };
         TurnAccepted {
             response_id: &response_id,
             room_id: &request.room_id,
             comments: request.comments.len(),
-            prompt_tokens: generation
-                .as_ref()
-                .map_or(0, |generation| generation.prompt_tokens),
+            prompt_tokens: asked.map_or(0, |generation| generation.prompt_tokens),
         }
         .emit();
-        let (sender, receiver) = mpsc::channel(most_events(&plan, request.max_chars));
+        let (tape, events) = Tape::record();
+        let listener = tape.listen(0);
         let half_margin = self.config.margin(request.deadline) / 2;
         let snapshot = Arc::clone(&plan.found.snapshot);
         let fallback = plan.skills.fallback(&snapshot);
@@ -271,16 +354,16 @@ impl Turns {
                 .metrics
                 .accept_turn(request.trigger.kind.word(), accepted),
             entry,
+            place,
+            turns: self.clone(),
             metrics: Arc::clone(&self.metrics),
             config: Arc::clone(&self.config),
-            events: sender,
+            events,
             plan,
             tools: self.tools.clone(),
             order,
             format: self.habit.format,
             tags: Tags::new(&snapshot.settings, &request.output),
-            showable: request.output,
-            debug: request.debug,
             clock: Clock {
                 accepted,
                 cut_at: accepted + request.deadline.saturating_sub(half_margin),
@@ -289,22 +372,20 @@ impl Turns {
             told: Told::default(),
             spent: Spent::default(),
             round: Round::default(),
+            request,
         };
-        tokio::spawn(live.run(generation));
-        TurnStream::new(response_id, receiver, fallback)
+        tokio::spawn(live.run(opening));
+        TurnStream::new(response_id, listener, fallback)
     }
 }
 
-/// Most events that a turn may tell, so that its channel holds them all.
-fn most_events(plan: &Plan, max_chars: usize) -> usize {
-    let harness = &plan.found.snapshot;
-    let rounds = usize::try_from(harness.settings.budgets.max_rounds).unwrap_or(usize::MAX);
-    let of_skills: usize = harness
-        .skills
-        .values()
-        .map(|skill| 1 + skill.actions.len())
-        .sum();
-    max_chars + OTHER_EVENTS + of_skills + rounds * CALLS_PER_ROUND * EVENTS_PER_CALL
+/// What a turn has when it is accepted.
+struct Ready {
+    entry: Entry,
+    place: Option<Place>,
+    plan: Plan,
+    order: Order,
+    accepted: Instant,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::hooks::{Decision, Report};
 use super::prompt::{Ask, messages, one_line};
 use super::request::{Comment, TriggerKind, TurnRequest};
 use super::talk::Talk;
-use super::{Dropped, RejectionCause, Turns};
+use super::{Dropped, Turns};
 use crate::harness::hook::Point;
 use crate::harness::prompt::PromptError;
 use crate::harness::registry::Resolved;
@@ -23,7 +23,11 @@ pub(super) struct Plan {
     pub(super) guard: Guard,
     pub(super) talk: Talk,
     pub(super) skills: Skills,
+    /// Comments that are answered, as hooks left them.
+    comments: Vec<Comment>,
     pub(super) comment_ids: Vec<String>,
+    /// What hooks want the model to know besides.
+    notes: Vec<String>,
     pub(super) dropped: Vec<Dropped>,
     /// A hook wants no answer: the fallback line is spoken, or nothing where nobody asked.
     pub(super) blocked: Option<Unasked>,
@@ -105,20 +109,9 @@ struct Screened {
     blocked: Option<Unasked>,
 }
 
-/// A plan that cannot be made, and what to say meanwhile.
-pub(super) struct Unplanned {
-    pub(super) cause: RejectionCause,
-    pub(super) fallback: Option<String>,
-}
-
 impl Turns {
-    /// Decides all that is decided before the model is asked.
-    pub(super) fn plan(&self, request: &TurnRequest) -> Result<Plan, Unplanned> {
-        let found = self.harnesses.at_once(&request.harness);
-        let found = found.map_err(|error| Unplanned {
-            cause: RejectionCause::Harness(error),
-            fallback: None,
-        })?;
+    /// Decides what is decided when a turn is accepted: which comments are answered, with which skills.
+    pub(super) fn plan(&self, request: &TurnRequest, found: Resolved) -> Plan {
         let language = request.language.as_deref();
         let guard = Guard::new(
             found.snapshot.clone(),
@@ -129,7 +122,7 @@ impl Turns {
         let screened = screen(&guard, request);
         let skills = Skills::route(&found.snapshot, &screened.comments);
         let comment_ids = screened.comments.iter();
-        let mut plan = Plan {
+        Plan {
             comment_ids: comment_ids
                 .map(|comment| comment.comment_id.clone())
                 .collect(),
@@ -142,39 +135,25 @@ impl Turns {
                 may_call: self.habit.calls != Calls::None && !found.snapshot.offered.is_empty(),
             },
             skills,
-            dropped: screened.dropped.clone(),
+            comments: screened.comments,
+            notes: screened.notes,
+            dropped: screened.dropped,
             blocked: screened.blocked,
             line: None,
             found,
-        };
-        if plan.blocked.is_none() {
-            let written = plan.write(request, &screened, self.habit.calls);
-            written.map_err(|error| Unplanned {
-                cause: RejectionCause::Prompt(error.to_string()),
-                fallback: plan
-                    .skills
-                    .fallback(&plan.found.snapshot)
-                    .map(str::to_owned),
-            })?;
         }
-        Ok(plan)
     }
 }
 
 impl Plan {
-    /// Writes the conversation.
-    fn write(
-        &mut self,
-        request: &TurnRequest,
-        screened: &Screened,
-        calls: Calls,
-    ) -> Result<(), PromptError> {
+    /// Writes the conversation, when the turn has the floor. A hook may still block it then.
+    pub(super) fn write(&mut self, request: &TurnRequest, calls: Calls) -> Result<(), PromptError> {
         let snapshot = self.found.snapshot.clone();
         let harness: &Harness = &snapshot;
-        let facts = Facts::gather(&harness.catalog, &request.context, &screened.comments);
+        let facts = Facts::gather(&harness.catalog, &request.context, &self.comments);
         // Hooks judge by all that is known, the model is told what is asked.
         self.guard.know_facts(facts.value());
-        let texts = texts(&screened.comments);
+        let texts = texts(&self.comments);
         let route = harness.route(&texts);
         let facts = facts.wanted_by(&route);
         if let Some(comment) = texts.first() {
@@ -204,14 +183,14 @@ impl Plan {
             more_emotions: &more_emotions,
             facts: &facts,
             trigger: &request.trigger,
-            comments: &screened.comments,
+            comments: &self.comments,
             history: &request.history,
             max_chars: request.max_chars,
             fallback: self.skills.fallback(harness).unwrap_or_default(),
         };
         let Opening { system, tools } = ask.opening();
         let mut question = ask.question()?;
-        let mut notes = screened.notes.clone();
+        let mut notes = self.notes.clone();
         if let Some(report) = self.guard.ask(Point::PrePrompt, &question) {
             if let Decision::Block { .. } = report.decision {
                 self.blocked = Some(Unasked::Fallback);

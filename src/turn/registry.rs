@@ -9,12 +9,17 @@ use tokio::sync::watch;
 
 /// Why a turn is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cancel {
-    /// Last segment that viewers heard; `None` when it is not known.
-    pub(super) played_through_seq: Option<usize>,
+pub(super) enum Stop {
+    /// Somebody asked for it.
+    Cancelled {
+        /// Last segment that viewers heard; `None` when it is not known.
+        played_through_seq: Option<usize>,
+    },
+    /// Another turn of the room takes its place.
+    Superseded,
 }
 
-type Entries = HashMap<String, watch::Sender<Option<Cancel>>>;
+type Entries = HashMap<String, watch::Sender<Option<Stop>>>;
 
 /// Every turn in flight.
 #[derive(Debug, Default)]
@@ -27,33 +32,31 @@ impl Registry {
     /// Enters a turn under a new id until the entry is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> Entry {
         let response_id = self.ids.next();
-        let (sender, cancel) = watch::channel(None);
+        let (sender, stop) = watch::channel(None);
         self.with(|entries| entries.insert(response_id.clone(), sender));
         Entry {
             registry: Arc::clone(self),
             response_id,
-            cancel,
+            stop,
         }
     }
 
-    /// Asks one turn to end; `false` when there is none of that id.
-    pub(super) fn cancel(&self, response_id: &str, cancel: Cancel) -> bool {
+    /// Asks one turn to end; `false` when there is none of that id. The first reason that a turn is given stays.
+    pub(super) fn stop(&self, response_id: &str, stop: Stop) -> bool {
         self.with(|entries| {
             let sender = entries.get(response_id);
-            sender
-                .map(|sender| sender.send_replace(Some(cancel)))
-                .is_some()
+            sender.map(|sender| give(sender, stop)).is_some()
         })
     }
 
     /// Asks every turn to end.
     pub(super) fn cancel_all(&self) {
-        let cancel = Cancel {
+        let stop = Stop::Cancelled {
             played_through_seq: None,
         };
         self.with(|entries| {
             for sender in entries.values() {
-                sender.send_replace(Some(cancel));
+                give(sender, stop);
             }
         });
     }
@@ -67,24 +70,27 @@ impl Registry {
     }
 }
 
+fn give(sender: &watch::Sender<Option<Stop>>, stop: Stop) {
+    sender.send_if_modified(|given| {
+        let is_first = given.is_none();
+        given.get_or_insert(stop);
+        is_first
+    });
+}
+
 /// One turn's place in the registry.
 #[derive(Debug)]
 pub(super) struct Entry {
     registry: Arc<Registry>,
     pub(super) response_id: String,
-    cancel: watch::Receiver<Option<Cancel>>,
+    stop: watch::Receiver<Option<Stop>>,
 }
 
 impl Entry {
     /// Waits until the turn is asked to end.
-    pub(super) async fn cancelled(&mut self) -> Cancel {
-        match self
-            .cancel
-            .wait_for(Option::is_some)
-            .await
-            .map(|cancel| *cancel)
-        {
-            Ok(Some(cancel)) => cancel,
+    pub(super) async fn stopped(&mut self) -> Stop {
+        match self.stop.wait_for(Option::is_some).await.map(|stop| *stop) {
+            Ok(Some(stop)) => stop,
             // The sender lives in the registry until this entry is dropped.
             Ok(None) | Err(_) => std::future::pending().await,
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::harnesses::HarnessChoice;
+use super::room::Supersede;
 use crate::engine::Priority;
 use crate::template::Message;
 
@@ -24,6 +25,8 @@ pub struct TurnRequest {
     pub history: Vec<Message>,
     /// Who goes first when not everybody can.
     pub priority: Priority,
+    /// Which turns of the room end for it.
+    pub supersede: Supersede,
     /// Most characters of the whole answer; spaces at its end do not count.
     pub max_chars: usize,
     /// Language of the answer as a BCP 47 tag; `None` leaves it to the harness.

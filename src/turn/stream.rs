@@ -1,9 +1,9 @@
 //! The reader's end of a turn, and what is told instead when there is no turn.
 
-use tokio::sync::mpsc;
-
 use super::event::{Failure, TurnEvent};
 use super::harnesses::HarnessError;
+use super::room::RoomError;
+use super::tape::Listener;
 use crate::engine::SubmitError;
 use crate::template::TemplateError;
 
@@ -11,17 +11,13 @@ use crate::template::TemplateError;
 #[derive(Debug)]
 pub struct TurnStream {
     response_id: String,
-    events: mpsc::Receiver<TurnEvent>,
+    events: Listener,
     fallback: String,
     ended: bool,
 }
 
 impl TurnStream {
-    pub(super) fn new(
-        response_id: String,
-        events: mpsc::Receiver<TurnEvent>,
-        fallback: String,
-    ) -> Self {
+    pub(super) fn new(response_id: String, events: Listener, fallback: String) -> Self {
         Self {
             response_id,
             events,
@@ -41,7 +37,7 @@ impl TurnStream {
         if self.ended {
             return None;
         }
-        let event = self.events.recv().await.unwrap_or_else(|| {
+        let event = self.events.next().await.unwrap_or_else(|| {
             TurnEvent::Failed(Failure {
                 code: "internal_error",
                 message: "the turn ended without an answer".to_owned(),
@@ -77,6 +73,9 @@ pub enum RejectionCause {
     /// The chat template refused the conversation or failed.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// Its room does not let it in.
+    #[error(transparent)]
+    Room(#[from] RoomError),
     /// The engine did not take it.
     #[error(transparent)]
     Submit(#[from] SubmitError),
@@ -91,6 +90,7 @@ impl RejectionCause {
             Self::Harness(HarnessError::Unusable(_)) => "harness",
             Self::Prompt(_) => "prompt",
             Self::Template(_) => "template",
+            Self::Room(error) => error.reason(),
             Self::Submit(SubmitError::ContextLength { .. }) => "context_length",
             Self::Submit(SubmitError::Invalid { .. }) => "invalid",
             Self::Submit(SubmitError::QueueFull { .. }) => "queue_full",
@@ -98,11 +98,28 @@ impl RejectionCause {
         }
     }
 
+    /// The word for programs, as in the errors of HTTP: for a turn that waited and was refused afterwards.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Self::Submit(SubmitError::ContextLength { .. }) => "context_length_exceeded",
+            Self::Submit(SubmitError::QueueFull { .. }) | Self::Room(_) => "queue_full",
+            Self::Submit(SubmitError::Stopped) => "engine_stopped",
+            Self::Submit(SubmitError::Invalid { .. })
+            | Self::Template(TemplateError::Refused(_)) => "invalid_parameter",
+            Self::Harness(_) | Self::Prompt(_) | Self::Template(_) => "internal_error",
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub(super) fn is_retryable(&self) -> bool {
+        matches!(self.code(), "queue_full" | "engine_stopped")
+    }
+
     /// What a log may say: a template's message can quote what viewers wrote, the engine's never does. What harness was
     /// asked for is the caller's text, too.
     pub(super) fn loggable(&self) -> Option<&SubmitError> {
         match self {
-            Self::Harness(_) | Self::Prompt(_) | Self::Template(_) => None,
+            Self::Harness(_) | Self::Prompt(_) | Self::Template(_) | Self::Room(_) => None,
             Self::Submit(error) => Some(error),
         }
     }

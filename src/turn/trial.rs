@@ -19,7 +19,7 @@ impl Turns {
     /// # Errors
     /// As [`Turns::respond`].
     pub fn try_out(&self, snapshot: Snapshot, comment: &str) -> Result<TurnStream, Rejection> {
-        self.respond(TurnRequest {
+        let request = TurnRequest {
             room_id: ROOM.to_owned(),
             deadline: DEADLINE,
             comments: vec![Comment {
@@ -38,7 +38,9 @@ impl Turns {
             },
             debug: true,
             ..TurnRequest::default()
-        })
+        };
+        // Trials are heard by no viewer, so they need no floor.
+        self.accept(request, false)
     }
 
     /// Tokens of each section of a system prompt, as this model counts them.

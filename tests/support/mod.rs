@@ -50,6 +50,15 @@ impl TestServer<ScriptedEngine> {
         let engine = Arc::new(ScriptedEngine::new(Arc::clone(template.tokenizer())));
         Self::over(engine, &Arc::new(Metrics::new()), adjust)
     }
+
+    /// As [`TestServer::start`], with settings of its turns.
+    pub(crate) fn turning(adjust: impl FnOnce(&mut turn::Config)) -> Self {
+        let template = model::template();
+        let engine = Arc::new(ScriptedEngine::new(Arc::clone(template.tokenizer())));
+        let mut config = turn::Config::default();
+        adjust(&mut config);
+        Self::open(engine, &Arc::new(Metrics::new()), |_| {}, config)
+    }
 }
 
 impl<E: Engine + 'static> TestServer<E> {
@@ -58,6 +67,15 @@ impl<E: Engine + 'static> TestServer<E> {
         engine: Arc<E>,
         metrics: &Arc<Metrics>,
         adjust: impl FnOnce(&mut Config),
+    ) -> Self {
+        Self::open(engine, metrics, adjust, turn::Config::default())
+    }
+
+    fn open(
+        engine: Arc<E>,
+        metrics: &Arc<Metrics>,
+        adjust: impl FnOnce(&mut Config),
+        turn: turn::Config,
     ) -> Self {
         let (server, door) = Self::bound(engine, metrics, adjust);
         let model = ServedModel {
@@ -70,7 +88,7 @@ impl<E: Engine + 'static> TestServer<E> {
             model.clone(),
             turn::built_in(Some("You are a cheerful host.")).unwrap(),
             Tools::new(&tools::Config::default(), BTreeMap::new()).unwrap(),
-            turn::Config::default(),
+            turn,
             Arc::clone(metrics),
         );
         door.open(Backend { model, turns });
@@ -137,6 +155,21 @@ impl<E: Engine + 'static> TestServer<E> {
         let mut client = self.client();
         client.post(path, &body.to_string());
         client.events()
+    }
+
+    /// Asserts that every accepted turn is in flight or has one outcome, from the metrics alone; gives those accepted.
+    #[track_caller]
+    pub(crate) fn conserved(&self) -> f64 {
+        let text = self.get("/metrics").body;
+        let sum = |name: &str| -> f64 {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            values.sum()
+        };
+        let accepted = sum("avatar_turns_accepted_total");
+        let known = sum("avatar_turns_total{") + sum("avatar_turns_in_flight");
+        assert_eq!(known, accepted, "{text}");
+        accepted
     }
 
     /// The value of a metric without labels, or with exactly these.

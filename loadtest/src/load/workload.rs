@@ -116,7 +116,7 @@ impl Workload {
             within.mul_f64(random.unit())
         });
         let body = match self.route {
-            Route::Respond => self.turn(room, &comment),
+            Route::Respond => self.turn(index, room, &comment),
             Route::Completions => json!({
                 "prompt": self.prompt(room, &comment),
                 "max_tokens": self.texts.answer_tokens,
@@ -163,14 +163,15 @@ impl Workload {
         )
     }
 
-    fn turn(&self, room: usize, comment: &str) -> Value {
+    /// Rooms share facts; each question is heard in a room of its own, since one room's answers follow one another.
+    fn turn(&self, index: usize, room: usize, comment: &str) -> Value {
         let facts: serde_json::Map<String, Value> = self.rooms[room]
             .lines()
             .enumerate()
             .map(|(line, fact)| (format!("fact {}", line + 1), json!(fact)))
             .collect();
         json!({
-            "room_id": format!("room-{room}"),
+            "room_id": format!("room-{room}-{index}"),
             "stream": true,
             "deadline_ms": self.texts.deadline_ms,
             "comments": [{"text": comment}],

@@ -57,7 +57,7 @@ async fn show(turns: &Turns, snapshot: Snapshot, comment: &str) -> Result<(), Fa
     let mut turn = turns.try_out(snapshot, comment)?;
     while let Some(event) = turn.next().await {
         match event {
-            TurnEvent::Started { .. } => {}
+            TurnEvent::Queued { .. } | TurnEvent::Started { .. } => {}
             TurnEvent::SkillActivated { name } => println!("  skill {name}"),
             TurnEvent::ToolFinished { name, ms, ok } => {
                 println!(

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::text::{is_blank, is_name};
 use crate::engine::Priority;
-use crate::http::error::{ApiError, Code};
+use crate::http::error::ApiError;
 use crate::http::fields::{Fields, wrong_type};
 use crate::turn::{
     Action, Comment, Completion, Config, Context, Failure, HarnessChoice, Segment, Showable,
-    TurnEvent, TurnFinish, TurnRequest,
+    Supersede, TurnEvent, TurnFinish, TurnRequest,
 };
 
 /// Accepted `deadline_ms`.
@@ -61,6 +61,7 @@ impl RespondCall {
             comments,
             context,
             priority: policy.priority,
+            supersede: policy.supersede,
             max_chars: policy.max_chars,
             language: policy.language,
             harness,
@@ -189,6 +190,7 @@ fn context(mut fields: Fields) -> Result<Context, ApiError> {
 
 struct Policy {
     priority: Priority,
+    supersede: Supersede,
     max_chars: usize,
     language: Option<String>,
 }
@@ -201,6 +203,12 @@ impl Policy {
             Some("low") => Priority::Low,
             Some(_) => return Err(fields.invalid("priority", "must be high, normal or low")),
         };
+        let supersede = match fields.string("supersede")?.as_deref() {
+            None | Some("none") => Supersede::None,
+            Some("lower") => Supersede::Lower,
+            Some("all") => Supersede::All,
+            Some(_) => return Err(fields.invalid("supersede", "must be none, lower or all")),
+        };
         let max_chars = fields
             .integer("max_chars", MAX_CHARS)?
             .and_then(|chars| usize::try_from(chars).ok())
@@ -209,12 +217,12 @@ impl Policy {
         if language.as_deref().is_some_and(|tag| !is_language(tag)) {
             return Err(fields.invalid("language", "must be a language tag such as en or zh-CN"));
         }
-        fields.only("supersede", &[json!("none")])?;
         fields.only("merge", &[json!(false)])?;
         fields.only("on_disconnect", &[json!("cancel")])?;
         fields.finish()?;
         Ok(Self {
             priority,
+            supersede,
             max_chars,
             language,
         })
@@ -251,6 +259,13 @@ pub(in crate::http) fn read_cancel(body: Value) -> Result<Option<usize>, ApiErro
 /// An event's name and data.
 pub(in crate::http) fn event(event: &TurnEvent) -> (&'static str, Value) {
     match event {
+        TurnEvent::Queued {
+            response_id,
+            position,
+        } => (
+            "response.queued",
+            json!({"response_id": response_id, "position": position}),
+        ),
         TurnEvent::Started {
             response_id,
             model,
@@ -301,6 +316,7 @@ fn segment(segment: &Segment) -> Value {
         "emotion": segment.emotion,
         "gesture": segment.gesture,
         "pause_ms": segment.pause_ms,
+        "interruptible": true,
     })
 }
 
@@ -310,6 +326,7 @@ fn completed(completion: &Completion) -> Value {
         TurnFinish::Length => "length",
         TurnFinish::Deadline => "deadline",
         TurnFinish::Blocked => "blocked",
+        TurnFinish::Superseded => "superseded",
         TurnFinish::Cancelled => "cancelled",
     };
     json!({
@@ -355,6 +372,7 @@ impl Buffered {
     pub(in crate::http) fn push(&mut self, next: TurnEvent) {
         let (name, mut data) = event(&next);
         match next {
+            TurnEvent::Queued { .. } => self.set("queued", data),
             TurnEvent::Started { .. } => self.set("started", data),
             TurnEvent::Segment(_) => self.segments.push(data),
             TurnEvent::Action(_) => self.actions.push(data),
@@ -385,11 +403,7 @@ impl Buffered {
         let Some(failure) = self.failure else {
             return Ok(Value::Object(self.members));
         };
-        let code = match failure.code {
-            "engine_error" => Code::EngineError,
-            _ => Code::Internal,
-        };
-        let mut error = ApiError::new(code, failure.message)
+        let mut error = ApiError::new(ApiError::of_failure(failure.code), failure.message)
             .beside("fallback", json!({"tts_text": failure.fallback}));
         for (member, data) in self.members {
             error = error.beside(&member, data);

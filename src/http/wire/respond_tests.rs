@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::http::error::Code;
 
 fn read(body: Value) -> Result<RespondCall, ApiError> {
     RespondCall::read(body, &Config::default())
@@ -50,7 +51,7 @@ fn every_supported_member_reaches_the_turn() {
         "room_id": "r1", "stream": true, "deadline_ms": 7000,
         "comments": [{"comment_id": "x", "viewer_id": "u", "nickname": "Bo", "text": "price?"}, {"text": "size?"}],
         "context": {"product_id": "p", "facts": {"z": 1, "a": [true]}, "promotions": ["2 for 1", {"code": "A"}]},
-        "policy": {"priority": "high", "max_chars": 60, "language": "zh-Hant-TW"},
+        "policy": {"priority": "high", "supersede": "lower", "max_chars": 60, "language": "zh-Hant-TW"},
     }))
     .unwrap();
     assert!(call.stream);
@@ -67,6 +68,7 @@ fn every_supported_member_reaches_the_turn() {
     assert_eq!(request.context.promotions.len(), 2);
     assert_eq!((request.priority, request.max_chars), (Priority::High, 60));
     assert_eq!(request.language.as_deref(), Some("zh-Hant-TW"));
+    assert_eq!(request.supersede, Supersede::Lower);
 }
 
 #[test]
@@ -76,7 +78,6 @@ fn what_is_not_implemented_is_refused_by_name() {
         (json!({"harness": {"nam": "live"}}), "harness.nam"),
         (json!({"output": {"voices": []}}), "output.voices"),
         (json!({"trigger": {"type": "idle"}}), "trigger.type"),
-        (json!({"policy": {"supersede": "all"}}), "policy.supersede"),
         (json!({"policy": {"merge": true}}), "policy.merge"),
         (
             json!({"policy": {"on_disconnect": "finish"}}),
@@ -178,6 +179,7 @@ fn wrong_values_are_named() {
         ),
         (json!({"policy": {"priority": "urgent"}}), "policy.priority"),
         (json!({"policy": {"max_chars": 0}}), "policy.max_chars"),
+        (json!({"policy": {"supersede": "some"}}), "policy.supersede"),
         (
             json!({"policy": {"language": "english please"}}),
             "policy.language",

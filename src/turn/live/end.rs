@@ -5,7 +5,9 @@ use crate::engine::{Finish, FinishReason, Usage};
 use crate::harness::hook::Point;
 use crate::telemetry::Outcome;
 use crate::telemetry::events::{DeadlineMissed, FallbackSpoken, TurnEnded};
+use crate::turn::RejectionCause;
 use crate::turn::event::{Completion, Failure, TurnEvent, TurnFinish, TurnTimings};
+use crate::turn::registry::Stop;
 
 impl Live {
     pub(super) fn end(mut self, end: End) {
@@ -30,15 +32,17 @@ impl Live {
                 self.say_rest();
                 self.complete_spoken(TurnFinish::Stop);
             }
-            End::Failed(message) => self.fail("engine_error", message),
-            End::Cancelled(cancel) => {
+            End::Failed(message) => self.fail_in_engine(message),
+            End::Refused(cause) => self.end_refused(&cause),
+            End::Stopped(Stop::Cancelled { played_through_seq }) => {
                 tracing::debug!(
                     response_id = self.entry.response_id,
-                    played_through_seq = cancel.played_through_seq,
+                    played_through_seq,
                     "turn cancelled"
                 );
                 self.complete(TurnFinish::Cancelled);
             }
+            End::Stopped(Stop::Superseded) => self.complete(TurnFinish::Superseded),
             End::Abandoned => self.complete(TurnFinish::Cancelled),
         }
     }
@@ -60,7 +64,7 @@ impl Live {
                 self.complete_spoken(TurnFinish::Length);
             }
             FinishReason::Deadline => self.end_late(),
-            FinishReason::Error(message) => self.fail("engine_error", message.clone()),
+            FinishReason::Error(message) => self.fail_in_engine(message.clone()),
         }
     }
 
@@ -80,7 +84,11 @@ impl Live {
     /// The deadline cuts at the last whole segment; with nothing said, the fallback line is the answer.
     fn end_late(mut self) {
         let nothing_yet = self.spent.rounds <= 1 && self.round.written.is_empty();
-        let stage = if nothing_yet { "first_token" } else { "decode" };
+        let stage = match self.spent.rounds {
+            0 => "waiting",
+            _ if nothing_yet => "first_token",
+            _ => "decode",
+        };
         DeadlineMissed {
             response_id: &self.entry.response_id,
             stage,
@@ -119,11 +127,14 @@ impl Live {
 
     fn complete(mut self, finish_reason: TurnFinish) {
         let finish_reason = match finish_reason {
-            TurnFinish::Cancelled => TurnFinish::Cancelled,
+            stopped @ (TurnFinish::Cancelled | TurnFinish::Superseded) => stopped,
             _ if self.told.blocked => TurnFinish::Blocked,
             other => other,
         };
-        if finish_reason != TurnFinish::Cancelled {
+        if !matches!(
+            finish_reason,
+            TurnFinish::Cancelled | TurnFinish::Superseded
+        ) {
             // It is said: what these hooks decide changes nothing any more.
             let _ = self.plan.guard.ask(Point::OnComplete, &self.told.text);
         }
@@ -132,6 +143,7 @@ impl Live {
             TurnFinish::Length => Outcome::Length,
             TurnFinish::Deadline => Outcome::Deadline,
             TurnFinish::Blocked => Outcome::Blocked,
+            TurnFinish::Superseded => Outcome::Superseded,
             TurnFinish::Cancelled => Outcome::Cancelled,
         };
         self.spend_unfinished();
@@ -151,20 +163,41 @@ impl Live {
         self.close(TurnEvent::Completed(completion));
     }
 
-    fn fail(mut self, code: &'static str, message: String) {
-        FallbackSpoken {
-            response_id: &self.entry.response_id,
-            reason: code,
-        }
-        .emit(&self.metrics);
-        self.count(Outcome::Failed, Some(&message));
+    fn fail_in_engine(self, message: String) {
+        let logged = message.clone();
         let fallback = self.fallback();
-        self.close(TurnEvent::Failed(Failure {
-            code,
+        let failure = Failure {
+            code: "engine_error",
             message,
             retryable: true,
             fallback,
-        }));
+        };
+        self.fail(failure, &logged);
+    }
+
+    /// What would have been refused at once had the turn not waited.
+    fn end_refused(self, cause: &RejectionCause) {
+        // What a log may not say is named only.
+        let logged = cause
+            .loggable()
+            .map_or_else(|| cause.reason().to_owned(), ToString::to_string);
+        let failure = Failure {
+            code: cause.code(),
+            message: cause.to_string(),
+            retryable: cause.is_retryable(),
+            fallback: self.fallback(),
+        };
+        self.fail(failure, &logged);
+    }
+
+    fn fail(mut self, failure: Failure, logged: &str) {
+        FallbackSpoken {
+            response_id: &self.entry.response_id,
+            reason: failure.code,
+        }
+        .emit(&self.metrics);
+        self.count(Outcome::Failed, Some(logged));
+        self.close(TurnEvent::Failed(failure));
     }
 
     /// Counts the outcome before anybody is told; returns the turn's milliseconds.
@@ -186,11 +219,13 @@ impl Live {
             round,
             events,
             plan,
+            place,
             ..
         } = self;
         drop((entry, round, plan));
-        // Not there any more to hear it is fine.
-        let _ = events.try_send(event);
+        // The next turn of the room may begin before anybody hears that this one has ended.
+        drop(place);
+        events.tell(event);
     }
 
     /// Adds what a generation took that has ended.
@@ -204,7 +239,7 @@ impl Live {
         usage.prompt += prompt;
         usage.cached += cached;
         usage.completion += completion;
-        let queue_ms = millis(finish.timings.queue);
+        let queue_ms = millis(self.spent.waited + finish.timings.queue);
         self.spent.queue_ms.get_or_insert(queue_ms);
         self.round.generation = None;
     }

@@ -18,8 +18,8 @@ impl Live {
             };
             let event = tokio::select! {
                 biased;
-                () = self.events.closed() => return End::Abandoned,
-                cancel = self.entry.cancelled() => return End::Cancelled(cancel),
+                () = self.events.unheard() => return End::Abandoned,
+                stop = self.entry.stopped() => return End::Stopped(stop),
                 () = sleep_until(cut_at) => return End::Deadline,
                 event = generation.tokens.next() => event,
                 () = sleep_until(quiet_at.unwrap_or(cut_at)), if quiet_at.is_some() => {

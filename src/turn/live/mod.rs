@@ -5,10 +5,11 @@ mod end;
 mod listen;
 mod round;
 mod say;
+mod wait;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::answer::Answer;
@@ -16,11 +17,13 @@ use super::config::Config;
 use super::event::{HarnessUsed, TurnEvent};
 use super::output::{Format, Output};
 use super::plan::{Plan, Unasked};
-use super::registry::{Cancel, Entry};
-use super::request::Showable;
+use super::registry::{Entry, Stop};
+use super::room::Place;
 use super::segment::Clause;
 use super::tags::Tags;
 use super::talk::{Generation, Order};
+use super::tape::Recorder;
+use super::{RejectionCause, TurnRequest, Turns};
 use crate::engine::{Finish, Usage};
 use crate::harness::Harness;
 use crate::telemetry::{Metrics, TurnMeter};
@@ -29,16 +32,18 @@ use crate::tools::{Call, Tools};
 /// Everything that a turn holds; dropping it frees all of it.
 pub(super) struct Live {
     pub(super) entry: Entry,
+    /// Its place in the room; a turn that no viewer hears has none.
+    pub(super) place: Option<Place>,
+    pub(super) turns: Turns,
+    pub(super) request: TurnRequest,
     pub(super) meter: TurnMeter,
     pub(super) metrics: Arc<Metrics>,
     pub(super) config: Arc<Config>,
-    pub(super) events: mpsc::Sender<TurnEvent>,
+    pub(super) events: Recorder,
     pub(super) plan: Plan,
     pub(super) tools: Tools,
     pub(super) order: Order,
     pub(super) format: Format,
-    pub(super) showable: Showable,
-    pub(super) debug: bool,
     pub(super) clock: Clock,
     pub(super) answer: Answer,
     pub(super) tags: Tags,
@@ -89,6 +94,8 @@ impl Told {
 pub(super) struct Spent {
     /// Generations begun.
     pub(super) rounds: u32,
+    /// In the room's queue.
+    waited: Duration,
     /// Of the rounds that have ended.
     usage: Usage,
     /// Of the first round, once it has ended.
@@ -106,6 +113,14 @@ pub(super) struct Round {
     /// What of it is to be said.
     text: String,
     calls: Vec<Call>,
+}
+
+/// How a turn begins.
+pub(super) enum Opening {
+    /// It has the floor, and the model was asked where it has to be.
+    Asked(Option<Generation>),
+    /// Others of its room go first; so many, without those that end for it.
+    Waits { ahead: usize },
 }
 
 /// Why the speaking stopped.
@@ -126,15 +141,25 @@ enum End {
     /// The model is not asked again.
     Enough,
     Failed(String),
-    Cancelled(Cancel),
+    /// What is asked after the wait in the room's queue cannot be.
+    Refused(RejectionCause),
+    Stopped(Stop),
     /// Nobody listens any more.
     Abandoned,
 }
 
 impl Live {
     /// Speaks, then counts and tells the one outcome.
-    pub(super) async fn run(mut self, first: Option<Generation>) {
+    pub(super) async fn run(mut self, opening: Opening) {
+        let first = match opening {
+            Opening::Asked(first) => first,
+            Opening::Waits { ahead } => match self.wait(ahead).await {
+                Ok(first) => first,
+                Err(end) => return self.end(end),
+            },
+        };
         self.start();
+        self.open_skills();
         let Some(first) = first else {
             return self.unasked();
         };
@@ -174,6 +199,9 @@ impl Live {
             dropped: self.plan.dropped.clone(),
         };
         self.tell(started);
+    }
+
+    fn open_skills(&mut self) {
         if self.plan.blocked.is_some() {
             return;
         }
@@ -225,16 +253,11 @@ impl Live {
         };
     }
 
-    /// The channel holds all events of a turn; a reader that is gone is noticed by `listen`.
     fn tell(&self, event: TurnEvent) {
-        let told = self.events.try_send(event);
-        debug_assert!(
-            !matches!(told, Err(mpsc::error::TrySendError::Full(_))),
-            "a turn's channel holds all events it may produce"
-        );
+        self.events.tell(event);
     }
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

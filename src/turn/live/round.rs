@@ -62,14 +62,14 @@ impl Live {
         let desk = Desk {
             plan: &self.plan,
             tools: &self.tools,
-            showable: &self.showable,
+            showable: &self.request.output,
             // The model must still be able to say what came of it.
             until: now + cut_at.saturating_duration_since(now) / 2,
         };
         let results = tokio::select! {
             biased;
-            () = self.events.closed() => return Err(End::Abandoned),
-            cancel = self.entry.cancelled() => return Err(End::Cancelled(cancel)),
+            () = self.events.unheard() => return Err(End::Abandoned),
+            stop = self.entry.stopped() => return Err(End::Stopped(stop)),
             () = sleep_until(cut_at) => return Err(End::Deadline),
             results = desk.run(calls) => results,
         };
@@ -106,7 +106,7 @@ impl Live {
             took: done.took,
         }
         .emit(&self.metrics);
-        if self.debug {
+        if self.request.debug {
             self.tell(TurnEvent::ToolFinished {
                 name: done.call.name.clone(),
                 ms: millis(done.took),
@@ -134,12 +134,17 @@ impl Live {
         }
     }
 
-    fn ask_again(&mut self) -> Result<Generation, End> {
+    /// Asks for a shorter answer where much of the time is gone.
+    pub(super) fn shorten_when_late(&mut self) {
         if self.clock.is_short(SHORTER) && self.order.max_chars > LEAST_CHARS {
             self.order.max_chars = (self.order.max_chars / 2).max(LEAST_CHARS);
             self.answer.limit_to(self.order.max_chars);
             self.told.degrade("length");
         }
+    }
+
+    fn ask_again(&mut self) -> Result<Generation, End> {
+        self.shorten_when_late();
         match self.plan.talk.generate(&self.order) {
             Ok(generation) => Ok(generation),
             Err(RejectionCause::Submit(error @ SubmitError::Stopped)) => {

@@ -77,7 +77,7 @@ impl Live {
 
     /// A skill came into effect.
     pub(super) fn tell_skill(&self, name: String) {
-        if self.debug {
+        if self.request.debug {
             self.tell(TurnEvent::SkillActivated { name });
         }
     }
@@ -86,7 +86,7 @@ impl Live {
     pub(super) fn act(&mut self, tool: &str, args: Value) {
         let known = self.harness().tools.get(tool);
         let is_action = known.is_some_and(|tool| matches!(tool.kind, Kind::Action));
-        if !is_action || !self.showable.knows_action(tool) {
+        if !is_action || !self.request.output.knows_action(tool) {
             return;
         }
         let seq = self.told.actions;

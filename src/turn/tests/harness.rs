@@ -43,17 +43,19 @@ async fn a_turn_keeps_the_harness_it_began_with_while_another_goes_live() {
     let handle = registry(dir.path()).await.handle();
     let before = handle.live(None).unwrap().version.to_string();
     let first = Ok(vec![text("It is warm. It"), wait(30), Beat::Hang]);
-    let engine = ScriptedEngine::new(vec![first, says(&["Yes."]), says(&["Yes."])]);
+    let answers = [(); 3].map(|()| says(&["Yes."]));
+    let engine = ScriptedEngine::new([first].into_iter().chain(answers).collect());
     let model = engine.served();
     let stage = over(engine, model, handle.clone());
     let mut running = stage.turns.respond(request()).unwrap();
     running.next().await;
+    let waiting = stage.turns.respond(request()).unwrap();
 
     write(&dir.path().join("harness/shop"), "You are Bo.");
     handle.reload(None).await.unwrap();
     let after = handle.live(None).unwrap().version.to_string();
     assert_ne!(before, after);
-    let next = events(stage.turns.respond(request()).unwrap()).await;
+    let next = events(stage.turns.respond(in_room("r2")).unwrap()).await;
     assert!(stage.prompt(0).contains("Mia") && stage.prompt(1).contains("Bo"));
     assert_eq!(started(&next).version, after);
     assert_eq!(completion(&next).harness_version, after);
@@ -61,6 +63,10 @@ async fn a_turn_keeps_the_harness_it_began_with_while_another_goes_live() {
     stage.turns.cancel(running.response_id(), None).unwrap();
     let rest = events(running).await;
     assert_eq!(completion(&rest).harness_version, before);
+    // Also the turn that waited all along.
+    let waiting = events(waiting).await;
+    assert_eq!(completion(&waiting).harness_version, before);
+    assert!(stage.prompt(2).contains("Mia"));
 
     // An earlier version can be asked for by its name.
     let mut pinned = request();

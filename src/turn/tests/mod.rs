@@ -6,6 +6,7 @@ mod harness;
 mod hooked;
 mod privacy;
 mod property;
+mod rooms;
 mod rounds;
 mod routing;
 
@@ -165,6 +166,14 @@ fn request() -> TurnRequest {
         priority: Priority::Normal,
         max_chars: 120,
         ..TurnRequest::default()
+    }
+}
+
+/// A request in a room of this name.
+fn in_room(room_id: &str) -> TurnRequest {
+    TurnRequest {
+        room_id: room_id.to_owned(),
+        ..request()
     }
 }
 
